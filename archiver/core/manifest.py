@@ -1,0 +1,77 @@
+"""The commit record of an attempt: what is archived, how complete it is, who it belonged to. Written after its objects.
+
+``to_json`` and ``from_json`` are inverse; unknown keys of a newer schema are kept out, not an error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from archiver.core.model import Artifact, AttemptId, Attribution, Completeness, ResourceUse
+
+SCHEMA = 1
+
+
+class ManifestState(StrEnum):
+    """OPEN while the attempt is captured, FINAL once every source is done. A FINAL one may get a later revision."""
+
+    OPEN = "open"
+    FINAL = "final"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the attempt ended, in KubeRay's and Ray's own words; every enum is open."""
+
+    job_status: str = ""
+    deployment_status: str = ""
+    reason: str = ""
+    message: str = ""
+    ray_error_type: str | None = None
+    driver_exit_code: int | None = None
+    # why we consider it ended: "failed", "succeeded", "stopped", "retried", "suspended", "deleted", "invalid", "running"
+    ended_as: str = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The moments that matter, UTC. ``first_signal`` is the first sign of the end that we saw."""
+
+    created: datetime | None = None
+    started: datetime | None = None
+    first_signal: datetime | None = None
+    ended: datetime | None = None
+    cluster_deleted: datetime | None = None
+    captured: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One attempt's record. ``margin_seconds``: from safe to deleted; negative when deletion came first; None while both or one is unknown."""
+
+    attempt: AttemptId
+    state: ManifestState
+    revision: int
+    ray_cluster: str | None
+    job_id: str | None
+    submission_mode: str
+    outcome: Outcome
+    times: Times
+    completeness: Completeness
+    completeness_reason: str
+    team: Attribution | None = None
+    queue: Attribution | None = None
+    cost_centre: Attribution | None = None
+    submitter: Attribution | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    resources: ResourceUse = field(default_factory=ResourceUse)
+    margin_seconds: float | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    # the stored verdict, as the diagnosis wrote it; its own document is verdicts/<ruleset>.json
+    verdict: Mapping[str, Any] | None = None
+    retention_class: str = "default"
+    spec: Mapping[str, Any] = field(default_factory=dict)
