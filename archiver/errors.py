@@ -1,4 +1,4 @@
-"""The one tree of errors. Adapters translate foreign errors into these; whether to try again is a property of the class.
+"""The one tree of errors. Adapters translate foreign errors into these; retrying is a property of the class.
 
 Not found is never an error here: functions return ``None``.
 """

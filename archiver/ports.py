@@ -27,7 +27,7 @@ class ObjectStore(Protocol):
         """Writes one object whole; with ``if_absent`` raises StoreConflict where there is one already."""
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes | None:
-        """Bytes of one object or of a range of it; a negative ``start`` counts from the end. None where there is no such object."""
+        """Bytes of one object or of a range; a negative ``start`` counts from the end. None where there is no object."""
 
     async def head(self, key: str) -> ObjectInfo | None: ...
 
@@ -87,7 +87,8 @@ class PodLogs(Protocol):
 
     def stream(self, request: LogRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Chunks as they arrive. Opening raises KubeNotReady (not started), KubeDenied, KubeUnavailable;
-        a pod or container that does not exist (any more) gives KubeGone. A cut stream raises KubeUnavailable while iterating."""
+        a pod or container that does not exist (any more) gives KubeGone. A stream that is cut raises KubeUnavailable
+        while iterating."""
 
 
 class KubeObjects(Protocol):
@@ -140,4 +141,5 @@ class RayNodes(Protocol):
     async def state(
         self, head: RayHead, what: str, *, job_id: str | None = None, only_failed: bool = False
     ) -> Mapping[str, Any] | None:
-        """One answer of the state API, unwrapped and bounded. ``what``: tasks, actors, workers, nodes, placement_groups, jobs, events, version."""
+        """One answer of the state API, unwrapped and bounded. ``what``: tasks, actors, workers, nodes,
+        placement_groups, jobs, events, version."""

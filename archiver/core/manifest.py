@@ -31,7 +31,7 @@ class Outcome:
     message: str = ""
     ray_error_type: str | None = None
     driver_exit_code: int | None = None
-    # why we consider it ended: "failed", "succeeded", "stopped", "retried", "suspended", "deleted", "invalid", "running"
+    # why we consider it ended: failed, succeeded, stopped, retried, suspended, deleted, invalid, or running
     ended_as: str = "running"
 
 
@@ -49,7 +49,10 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One attempt's record. ``margin_seconds``: from safe to deleted; negative when deletion came first; None while both or one is unknown."""
+    """One attempt's record.
+
+    ``margin_seconds`` is the time from safe to deleted: negative when deletion came first, None while either is unknown.
+    """
 
     attempt: AttemptId
     state: ManifestState

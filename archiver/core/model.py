@@ -111,8 +111,8 @@ class Artifact:
 
     ``name`` is the key below the attempt's prefix without compression suffix (``logs/submitter-abc.log``);
     ``key`` the whole object key; ``raw_bytes``, ``lines`` and ``sha256`` are of the archived text, that is after
-    masking; ``source_bytes`` counts the bytes read from the source, before masking; ``masked`` counts masked secrets by rule.
-    ``key`` is empty and ``completeness`` LOST where nothing could be saved.
+    masking; ``source_bytes`` counts the bytes read from the source, before masking; ``masked`` counts masked secrets
+    by rule.     ``key`` is empty and ``completeness`` LOST where nothing could be saved.
     """
 
     name: str
