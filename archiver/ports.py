@@ -7,7 +7,24 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from archiver.core.model import ContainerRun
+from archiver.core.model import ContainerRun, Kind
+
+
+__all__ = [
+    "Change",
+    "ChangeType",
+    "FileRange",
+    "HttpAnswer",
+    "Kind",
+    "KubeObjects",
+    "KubeProxy",
+    "LogRequest",
+    "ObjectInfo",
+    "ObjectStore",
+    "PodLogs",
+    "RayHead",
+    "RayNodes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +44,7 @@ class ObjectStore(Protocol):
         """Writes one object whole; with ``if_absent`` raises StoreConflict where there is one already."""
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes | None:
-        """Bytes of one object or of a range; a negative ``start`` counts from the end. None where there is no object."""
+        """Bytes of one object or of a range; a negative ``start`` counts from the end. None: there is no object."""
 
     async def head(self, key: str) -> ObjectInfo | None: ...
 
@@ -39,18 +56,6 @@ class ObjectStore(Protocol):
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Removes objects; one that is not there is no error."""
-
-
-class Kind(StrEnum):
-    """The kinds that are watched. The value is the resource's plural name."""
-
-    RAYJOB = "rayjobs"
-    RAYCLUSTER = "rayclusters"
-    JOB = "jobs"
-    POD = "pods"
-    EVENT = "events"
-    NODE = "nodes"
-    WORKLOAD = "workloads"
 
 
 class ChangeType(StrEnum):
@@ -101,6 +106,25 @@ class KubeObjects(Protocol):
 
     async def secret_value(self, namespace: str, name: str, key: str) -> str | None:
         """One value of a Secret, only where the opt-in right exists (Ray token authentication)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An HTTP answer, whole and bounded. Header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class KubeProxy(Protocol):
+    """The API server's proxy to a pod or service, for where the pod network cannot be reached directly."""
+
+    async def proxy_get(
+        self, namespace: str, target: str, path: str, *, headers: Mapping[str, str], timeout_seconds: float
+    ) -> HttpAnswer:
+        """``target`` is ``pods/<name>:<port>`` or ``services/<name>:<port>``; ``path`` begins with a slash and has
+        its query. Any status the far end gives is an answer; only the way there raises (the KubeError tree)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Times:
 class Manifest:
     """One attempt's record.
 
-    ``margin_seconds`` is the time from safe to deleted: negative when deletion came first, None while either is unknown.
+    ``margin_seconds`` is the time from safe to deleted: negative when deletion came first, None while one is unknown.
     """
 
     attempt: AttemptId

@@ -28,6 +28,18 @@ class AttemptId:
     number: int
 
 
+class Kind(StrEnum):
+    """The kinds that are watched. The value is the resource's plural name."""
+
+    RAYJOB = "rayjobs"
+    RAYCLUSTER = "rayclusters"
+    JOB = "jobs"
+    POD = "pods"
+    EVENT = "events"
+    NODE = "nodes"
+    WORKLOAD = "workloads"
+
+
 class Completeness(StrEnum):
     """What an artifact is worth, said of each one."""
 

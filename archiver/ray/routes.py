@@ -1,0 +1,127 @@
+"""The three ways to a Ray node's HTTP port, in the order of what works: pod IP, head service, API-server proxy.
+
+The way that worked is remembered per head pod, because a cluster where the pod network is closed stays closed. A way
+counts as not working when it cannot connect; an HTTP status of any kind is an answer.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from enum import StrEnum
+
+import aiohttp
+
+from archiver.errors import KubeError, RayUnavailable
+from archiver.ports import HttpAnswer, KubeProxy, RayHead
+
+_REMEMBERED_HEADS = 4096
+
+
+class Way(StrEnum):
+    POD_IP = "pod-ip"
+    SERVICE = "service"
+    PROXY = "proxy"
+
+
+class Routes:
+    """GET over whichever way works. ``answer_limit_bytes`` bounds what one answer may hold in memory."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        proxy: KubeProxy | None,
+        *,
+        connect_seconds: float = 1.0,
+        answer_limit_bytes: int = 64 << 20,
+    ) -> None:
+        self._session = session
+        self._proxy = proxy
+        self._connect_seconds = connect_seconds
+        self._limit_bytes = answer_limit_bytes
+        self._working: OrderedDict[str, Way] = OrderedDict()
+
+    async def get(
+        self,
+        head: RayHead,
+        port: int,
+        path: str,
+        *,
+        timeout_seconds: float,
+        headers: Mapping[str, str] | None = None,
+        node_ip: str | None = None,
+    ) -> HttpAnswer:
+        """One answer from a port of the head, or of the worker node with ``node_ip`` (reached by its IP only).
+
+        Raises RayUnavailable where no way leads there in time.
+        """
+        asked = {**_authorization(head), **(headers or {})}
+        failures: list[str] = []
+        for way in self._order(head, node_ip):
+            try:
+                answer = await self._get_by(way, head, port, path, asked, timeout_seconds, node_ip)
+            except (TimeoutError, aiohttp.ClientError, OSError, KubeError) as error:
+                failures.append(f"{way}: {type(error).__name__} {error}".strip())
+                self._working.pop(head.pod_uid, None)
+                continue
+            self._remember(head, way, node_ip)
+            return answer
+        raise RayUnavailable(
+            f"no way to port {port} of {head.namespace}/{head.pod}: {'; '.join(failures) or 'no address'}"
+        )
+
+    def _order(self, head: RayHead, node_ip: str | None) -> list[Way]:
+        if node_ip is not None:
+            return [Way.POD_IP]
+        ways = [Way.POD_IP] if head.pod_ip else []
+        ways += [Way.SERVICE] if head.service else []
+        ways += [Way.PROXY] if self._proxy else []
+        known = self._working.get(head.pod_uid)
+        return sorted(ways, key=lambda way: way != known)
+
+    def _remember(self, head: RayHead, way: Way, node_ip: str | None) -> None:
+        if node_ip is not None:
+            return
+        self._working[head.pod_uid] = way
+        self._working.move_to_end(head.pod_uid)
+        if len(self._working) > _REMEMBERED_HEADS:
+            self._working.popitem(last=False)
+
+    async def _get_by(
+        self,
+        way: Way,
+        head: RayHead,
+        port: int,
+        path: str,
+        headers: Mapping[str, str],
+        timeout_seconds: float,
+        node_ip: str | None,
+    ) -> HttpAnswer:
+        if way is Way.PROXY and self._proxy is not None:
+            return await self._proxy.proxy_get(
+                head.namespace, f"pods/{head.pod}:{port}", path, headers=headers, timeout_seconds=timeout_seconds
+            )
+        host = node_ip or head.pod_ip if way is Way.POD_IP else f"{head.service}.{head.namespace}.svc"
+        return await self._direct(f"http://{_bracketed(host or '')}:{port}{path}", headers, timeout_seconds)
+
+    async def _direct(self, url: str, headers: Mapping[str, str], timeout_seconds: float) -> HttpAnswer:
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=min(self._connect_seconds, timeout_seconds))
+        async with self._session.get(url, headers=headers, timeout=timeout, allow_redirects=False) as response:
+            body = await _bounded(response, self._limit_bytes)
+            return HttpAnswer(response.status, {k.lower(): v for k, v in response.headers.items()}, body)
+
+
+async def _bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(1 << 18):
+        body += chunk
+        if len(body) > limit_bytes:
+            raise RayUnavailable(f"the answer of {response.url.path} is larger than {limit_bytes} bytes")
+    return bytes(body)
+
+
+def _authorization(head: RayHead) -> dict[str, str]:
+    # the second header passes proxies that eat Authorization (KubeRay's own client sends it too)
+    return {"X-Ray-Authorization": f"Bearer {head.token}"} if head.token else {}
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
