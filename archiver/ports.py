@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from archiver.core.model import ContainerRun, Kind
 
-
 __all__ = [
     "Change",
     "ChangeType",
