@@ -80,12 +80,13 @@ class EmbeddedPostgres:
             os.close(self._lock)
             self._lock = None
 
-    def create_database(self, name: str) -> str:
-        """Makes a database where there is none and gives its URL."""
+    def create_database(self, name: str, *, template: str = "template1") -> str:
+        """Makes a database where there is none, as a copy of ``template``, and gives its URL."""
         with self._admin() as connection:
             found = connection.execute("select 1 from pg_database where datname = %s", (name,)).fetchone()
             if found is None:
-                connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+                make = sql.SQL("create database {} template {}")
+                connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
         return self.url(name)
 
     def drop_database(self, name: str) -> None:

@@ -1,0 +1,48 @@
+"""Fixtures that every test may ask for. Postgres is a real one: one server a session, one database a module."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from archiver.index import migrate
+from archiver.index.engine import open_engine
+from archiver.index.tables import metadata
+from archiver.sandbox.postgres import EmbeddedPostgres
+
+TEMPLATE = "template_archiver"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """The server, with one migrated database that the others are copied from."""
+    server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), throwaway=True)
+    server.start()
+    try:
+        migrate.upgrade(server.create_database(TEMPLATE))
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def database_url(postgres: EmbeddedPostgres, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A migrated database of the module's own."""
+    name = re.sub(r"\W+", "_", request.module.__name__)[-60:].lower()
+    url = postgres.create_database(name, template=TEMPLATE)
+    yield url
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
+    """A pool on the module's database, whose tables are empty."""
+    opened = open_engine(database_url)
+    try:
+        async with opened.begin() as connection:
+            await connection.execute(text(f"TRUNCATE {', '.join(metadata.tables)}"))
+        yield opened
+    finally:
+        await opened.dispose()
