@@ -5,7 +5,6 @@ Everything here can be rebuilt from the bucket. ``rayjobs`` is what lists read: 
 """
 
 from sqlalchemy import (
-    ARRAY,
     BigInteger,
     Column,
     DateTime,
@@ -19,7 +18,7 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 metadata = MetaData(
     naming_convention={

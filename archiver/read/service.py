@@ -1,54 +1,105 @@
 """The read side's front door: ``Reader``. Its methods are all that pages, REST and command line call.
 
-Every method takes the viewer's scope first; what lies outside it does not exist (None, or no row).
+Every method takes the viewer's scope first; what lies outside it does not exist (None, or no row). Errors are
+DatabaseError, StoreError and DataError; UserError where the question itself makes no sense.
 """
 
-from typing import Protocol
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from archiver.core.timeline import TimelineEntry
+from archiver.errors import UserError
+from archiver.index import facets as facet_queries
+from archiver.index import queries
+from archiver.index.engine import reading
+from archiver.index.queries import Found, StoredAttempt
+from archiver.index.tokens import Direction, Position, build_token, parse_token
+from archiver.ports import ObjectStore
+from archiver.read import assemble
 from archiver.read.views import (
     ArtifactView,
     AttemptView,
-    EventPage,
     FacetsView,
-    HealthView,
     JobFilter,
     JobPage,
     JobView,
-    LogWindow,
     PageRequest,
     Scope,
 )
-from archiver.read.windows import ByteRange, RawLog, Window
+
+MAX_PAGE = 1_000
+FACET_ROWS = 10_000
+MAX_ATTEMPT = 2**31 - 1
 
 
-class Reader(Protocol):
-    async def jobs(self, scope: Scope, request: PageRequest) -> JobPage: ...
+class Reader:
+    """Reads the index and the bucket. ``prefix`` is the bucket's prefix, without slashes at its ends."""
 
-    async def facets(self, scope: Scope, job_filter: JobFilter) -> FacetsView: ...
+    def __init__(self, engine: AsyncEngine, store: ObjectStore, *, prefix: str = "") -> None:
+        self._engine = engine
+        self._store = store
+        self._prefix = prefix
 
-    async def job(self, scope: Scope, uid: str) -> JobView | None: ...
+    async def jobs(self, scope: Scope, request: PageRequest) -> JobPage:
+        """One page, newest first. Raises UserError for a token of another list."""
+        if not 1 <= request.size <= MAX_PAGE:
+            raise UserError(f"a page has 1 to {MAX_PAGE} rows, not {request.size}")
+        position = parse_token(request.token, request.filter) if request.token else None
+        async with reading(self._engine) as connection:
+            found = await queries.list_jobs(connection, scope, request.filter, size=request.size, position=position)
+        rows = tuple(assemble.job_row(row) for row in found.rows)
+        return JobPage(
+            rows,
+            next_token=_token(found.rows[-1:], Direction.OLDER, request.filter) if found.has_older else None,
+            prev_token=_token(found.rows[:1], Direction.NEWER, request.filter) if found.has_newer else None,
+        )
+
+    async def facets(self, scope: Scope, job_filter: JobFilter) -> FacetsView:
+        """Counts over the newest FACET_ROWS RayJobs of the filter."""
+        async with reading(self._engine) as connection:
+            counts = await facet_queries.count_facets(connection, scope, job_filter, limit=FACET_ROWS)
+        return assemble.facets_view(counts, limit=FACET_ROWS)
+
+    async def job(self, scope: Scope, uid: str) -> JobView | None:
+        """A RayJob with all its attempts."""
+        async with reading(self._engine) as connection:
+            row = await queries.find_job(connection, scope, uid)
+            if row is None:
+                return None
+            attempts = await queries.load_attempts(connection, scope, uid)
+            named = await queries.find_named(
+                connection, scope, cluster=row["cluster"], namespace=row["namespace"], name=row["name"]
+            )
+        return assemble.job_view(row, attempts, named)
 
     async def job_named(self, scope: Scope, cluster: str, namespace: str, name: str) -> JobView | None:
         """The newest RayJob of that name; ``JobView.same_name`` has the others."""
+        async with reading(self._engine) as connection:
+            named = await queries.find_named(connection, scope, cluster=cluster, namespace=namespace, name=name)
+            if not named:
+                return None
+            attempts = await queries.load_attempts(connection, scope, named[0]["uid"])
+        return assemble.job_view(named[0], attempts, named)
 
-    async def attempt(self, scope: Scope, uid: str, number: int) -> AttemptView | None: ...
+    async def attempt(self, scope: Scope, uid: str, number: int) -> AttemptView | None:
+        stored = await self._stored(scope, uid, number)
+        return assemble.attempt_view(stored) if stored else None
 
-    async def artifacts(self, scope: Scope, uid: str, number: int) -> tuple[ArtifactView, ...] | None: ...
+    async def artifacts(self, scope: Scope, uid: str, number: int) -> tuple[ArtifactView, ...] | None:
+        attempt = await self.attempt(scope, uid, number)
+        return attempt.artifacts if attempt else None
 
     async def manifest(self, scope: Scope, uid: str, number: int) -> bytes | None:
         """The commit record as it stands in the bucket."""
+        stored = await self._stored(scope, uid, number)
+        return await self._store.get(stored.key) if stored else None
 
-    async def log_window(
-        self, scope: Scope, uid: str, number: int, artifact: str, window: Window
-    ) -> LogWindow | None: ...
+    async def _stored(self, scope: Scope, uid: str, number: int) -> StoredAttempt | None:
+        if not 0 < number <= MAX_ATTEMPT:
+            return None
+        async with reading(self._engine) as connection:
+            found = await queries.load_attempts(connection, scope, uid, number=number)
+        return found[0] if found else None
 
-    async def log_raw(
-        self, scope: Scope, uid: str, number: int, artifact: str, byte_range: ByteRange | None = None
-    ) -> RawLog | None: ...
 
-    async def events(self, scope: Scope, uid: str, number: int) -> EventPage | None: ...
-
-    async def timeline(self, scope: Scope, uid: str, number: int) -> tuple[TimelineEntry, ...] | None: ...
-
-    async def health(self, scope: Scope) -> HealthView: ...
+def _token(edge: tuple[Found, ...], direction: Direction, job_filter: JobFilter) -> str | None:
+    """None for an empty page, which happens when all rows beyond a token are gone."""
+    return build_token(Position(direction, edge[0]["at"], edge[0]["uid"]), job_filter) if edge else None
