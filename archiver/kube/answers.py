@@ -25,6 +25,7 @@ class Call:
     params: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_paced: bool = True  # False for what must not wait behind a thousand logs: the lease
 
     @property
     def intent(self) -> str:

@@ -87,9 +87,11 @@ class Transport:
 
     async def _request(self, call: Call, headers: dict[str, str], *, renew: bool) -> aiohttp.ClientResponse:
         assert self._session is not None, "the transport is not open"
-        await self._pace.take()
+        if call.is_paced:
+            await self._pace.take()
         who = await self.access.credentials(renew=renew)
-        headers = {"Accept": "application/json", **headers, **call.headers}
+        content = {} if call.body is None else {"Content-Type": "application/json"}
+        headers = {"Accept": "application/json", **content, **headers, **call.headers}
         if who.authorization:
             headers["Authorization"] = who.authorization
         return await self._session.request(
