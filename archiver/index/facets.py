@@ -67,7 +67,7 @@ async def count_facets(connection: AsyncConnection, scope: Scope, job_filter: Jo
     counts = tuple(
         Count(_facet_of(row.mask), row.value, row.size) for row in found if row.mask != (1 << len(parts)) - 1
     )
-    return Counts(counts, whole.count, whole.failed, float(whole.lost))
+    return Counts(counts, whole.size, whole.failed, float(whole.lost))
 
 
 def _facet_of(mask: int) -> str:
