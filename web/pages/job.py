@@ -1,0 +1,235 @@
+"""What the page of a RayJob shows: the answer first, then the course of things and the evidence. Plain values."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from archiver.core.model import ArtifactKind, Completeness, LogKind
+from archiver.core.timeline import Lane, Severity, TimelineEntry
+from archiver.read.views import ArtifactView, AttemptView, JobView, LogWindow
+from web.pages import links, marks, status, words
+from web.pages.reasons import ray_error, reason
+
+_TELLING = (LogKind.DRIVER, LogKind.SUBMITTER, LogKind.HEAD, LogKind.WORKER)
+_MAIN_LANES = (Lane.RAYJOB, Lane.RAYCLUSTER, Lane.CAPTURE)
+MAX_ENTRIES = 500
+CONTEXT_LINES = 3
+TAIL_LINES = 14
+
+
+@dataclass(frozen=True, slots=True)
+class ExcerptLine:
+    number: int
+    text: str
+    href: str
+    is_decisive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some lines of a log, in place, with the way into it."""
+
+    title: str
+    href: str | None
+    lines: tuple[ExcerptLine, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    number: int
+    status: str
+    note: str
+    href: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    name: str
+    value: str
+    is_mono: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The entries of the timeline that are shown, and how many there are."""
+
+    entries: tuple[TimelineEntry, ...]
+    total: int
+    is_whole: bool
+
+
+def headline_parts(attempt: AttemptView) -> tuple[str, ...]:
+    """The line under the name: whose it was, what it had, what it ran on."""
+    gpus = words.plural(attempt.resources.gpus, "GPU") if attempt.resources.gpus else None
+    versions = ", ".join(f"{name} {value}" for name, value in sorted(attempt.versions.items()))
+    parts = (
+        words.attribution("team", attempt.team),
+        words.attribution("queue", attempt.queue),
+        gpus,
+        words.attribution("submitted by", attempt.submitter),
+        versions,
+        attempt.submission_mode,
+    )
+    return tuple(part for part in parts if part)
+
+
+def tabs(job: JobView, current: AttemptView) -> tuple[Tab, ...]:
+    """One tab an attempt, with what sets it apart."""
+    return tuple(
+        Tab(
+            number=attempt.number,
+            status=attempt.status,
+            note=_why_short(attempt),
+            href=links.attempt(job.row.uid, attempt.number),
+            is_current=attempt.number == current.number,
+        )
+        for attempt in job.attempts
+    )
+
+
+def _why_short(attempt: AttemptView) -> str:
+    if attempt.verdict:
+        return attempt.verdict.brief.title
+    return reason(attempt.outcome.reason)
+
+
+def sentence(attempt: AttemptView) -> str:
+    """Why it ended, in one sentence; without a verdict, what KubeRay and Ray said themselves."""
+    if attempt.verdict:
+        return attempt.verdict.summary or attempt.verdict.brief.title
+    if attempt.status == "succeeded":
+        return "The driver ended well, and Ray called the job a success."
+    if attempt.status == "running":
+        return "It is running, and nothing has failed so far."
+    return _said(attempt)
+
+
+def _said(attempt: AttemptView) -> str:
+    outcome = attempt.outcome
+    because = reason(outcome.reason) or ray_error(outcome.ray_error_type)
+    code = "" if outcome.driver_exit_code is None else f" with exit code {outcome.driver_exit_code}"
+    if because:
+        ended = f"; the driver ended{code}" if code else ""
+        return f"{because[:1].upper()}{because[1:]}{ended}."
+    return f"The attempt {status.mark(attempt.status).sentence}{code}; KubeRay gave no reason."
+
+
+def message_head(attempt: AttemptView) -> str:
+    """The first line of KubeRay's message; the rest of it is the driver log's tail, which stands below."""
+    lines = [line for line in attempt.outcome.message.splitlines() if line.strip()]
+    return marks.line_text(lines[0].encode("utf-8", "surrogateescape"))[:400] if lines else ""
+
+
+def facts(attempt: AttemptView) -> tuple[Fact, ...]:
+    """KubeRay's and Ray's own words, beside the sentence."""
+    outcome, times = attempt.outcome, attempt.times
+    pairs = (
+        Fact("Ray's job status", outcome.job_status, is_mono=True),
+        Fact("KubeRay's deployment status", outcome.deployment_status, is_mono=True),
+        Fact("KubeRay's reason", outcome.reason, is_mono=True),
+        Fact("Ray's error type", outcome.ray_error_type or "", is_mono=True),
+        Fact("Driver's exit code", "" if outcome.driver_exit_code is None else str(outcome.driver_exit_code)),
+        Fact("RayCluster", attempt.ray_cluster or "", is_mono=True),
+        Fact("Submission id", attempt.job_id or "", is_mono=True),
+        Fact("Started", words.utc(times.started) if times.started else ""),
+        Fact("Ended", words.utc(times.ended) if times.ended else ""),
+        Fact("Cluster deleted", words.utc(times.cluster_deleted) if times.cluster_deleted else ""),
+        Fact("GPU time", words.gpu_hours(attempt.resources.gpu_seconds) if attempt.resources.gpu_seconds else ""),
+        Fact("Idle before its first task", _idle(attempt)),
+        Fact("Nodes", ", ".join(attempt.nodes), is_mono=True),
+        *(Fact(f"Image of {name}", image, is_mono=True) for name, image in sorted(attempt.images.items())),
+    )
+    return tuple(fact for fact in pairs if fact.value)
+
+
+def _idle(attempt: AttemptView) -> str:
+    idle = attempt.resources.gpu_idle_seconds
+    return words.gpu_hours(idle) if idle else ""
+
+
+def telling_log(attempt: AttemptView) -> ArtifactView | None:
+    """The log whose end says most: the driver's, else the submitter's, the head's, a worker's."""
+    logs = [entry for entry in attempt.artifacts if entry.kind is ArtifactKind.LOG and entry.lines and entry.source]
+    for kind in _TELLING:
+        for entry in logs:
+            if entry.source and entry.source.kind is kind:
+                return entry
+    return None
+
+
+def tail_excerpt(uid: str, number: int, window: LogWindow) -> Excerpt:
+    """The last lines of a log."""
+    title = f"The end of the {_log_word(window.artifact)} log"
+    return Excerpt(title, links.log(uid, number, window.artifact.name), _lines(uid, number, window, None))
+
+
+def cited_excerpt(uid: str, number: int, window: LogWindow, line: int) -> Excerpt:
+    """A cited line with the lines around it."""
+    href = links.log(uid, number, window.artifact.name, line=line)
+    return Excerpt(f"{_log_word(window.artifact)}:{line}", href, _lines(uid, number, window, line))
+
+
+def quoted(source: str, text: str) -> Excerpt:
+    """A citation that is no line of an archived log: a field, an event, a condition."""
+    return Excerpt(source, None, (), marks.line_text(text.encode("utf-8", "surrogateescape")))
+
+
+def _lines(uid: str, number: int, window: LogWindow, decisive: int | None) -> tuple[ExcerptLine, ...]:
+    name = window.artifact.name
+    return tuple(
+        ExcerptLine(
+            line.number,
+            marks.line_text(line.data)[:2000],
+            links.log(uid, number, name, line=line.number),
+            line.number == decisive,
+        )
+        for line in window.lines
+    )
+
+
+def _log_word(artifact: ArtifactView) -> str:
+    return artifact.source.kind.value if artifact.source else artifact.name
+
+
+def course(entries: Iterable[TimelineEntry], *, whole: bool) -> Course:
+    """Without ``whole`` only status changes, capture, warnings and errors."""
+    everything = tuple(entries)
+    shown = everything if whole else tuple(entry for entry in everything if _matters(entry))
+    kept = shown[-MAX_ENTRIES:]
+    return Course(kept, len(everything), len(kept) == len(everything))
+
+
+def _matters(entry: TimelineEntry) -> bool:
+    return entry.severity is not Severity.INFO or entry.lane in _MAIN_LANES
+
+
+def evidence_summary(attempt: AttemptView) -> tuple[str, ...]:
+    """What the list of evidence amounts to, and how close it was."""
+    whole = sum(entry.completeness is Completeness.COMPLETE for entry in attempt.artifacts)
+    total = len(attempt.artifacts)
+    bytes_words = words.size(sum(entry.raw_bytes for entry in attempt.artifacts))
+    count = f"all {total} complete" if whole == total else f"{whole} of {total} complete"
+    safe = f"safe {words.margin(attempt.margin_seconds)}" if attempt.times.captured else "still being captured"
+    return (count, bytes_words, safe) if total else ()
+
+
+def sorted_evidence(attempt: AttemptView) -> tuple[ArtifactView, ...]:
+    """Most telling first: the driver, then logs by kind, then events, objects and Ray's state."""
+    return tuple(sorted(attempt.artifacts, key=_evidence_order))
+
+
+def _evidence_order(artifact: ArtifactView) -> tuple[int, int, str]:
+    kinds = list(ArtifactKind)
+    logs = list(LogKind)
+    return kinds.index(artifact.kind), logs.index(artifact.source.kind) if artifact.source else 0, artifact.name
+
+
+def commands(job: JobView, attempt: AttemptView) -> tuple[str, ...]:
+    row = job.row
+    return (
+        f"archiver show {row.uid} --attempt {attempt.number}",
+        f"archiver logs {row.uid} --attempt {attempt.number}",
+        f"archiver download {row.uid} --attempt {attempt.number}",
+        f"kubectl -n {row.namespace} get rayjob {row.name} -o yaml",
+    )

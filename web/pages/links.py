@@ -1,0 +1,57 @@
+"""Addresses that the pages point at. Pure; every part is quoted."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlencode
+
+Params = Mapping[str, str | int | Sequence[str] | None]
+
+
+def with_query(path: str, params: Params) -> str:
+    """The path with those parameters that are set."""
+    kept = {name: value for name, value in params.items() if value not in (None, "", (), [])}
+    return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
+
+
+def static(name: str) -> str:
+    return f"/static/{name}"
+
+
+def listing(**params: str | int | Sequence[str] | None) -> str:
+    return with_query("/", params)
+
+
+def job(uid: str) -> str:
+    return f"/jobs/{quote(uid, safe='')}"
+
+
+def attempt(uid: str, number: int) -> str:
+    return f"{job(uid)}/attempts/{number}"
+
+
+def log(uid: str, number: int, artifact: str, **params: str | int | None) -> str:
+    """The log page. With ``line`` the address ends in the line's anchor."""
+    line = params.get("line")
+    address = with_query(f"{attempt(uid, number)}/logs/{_short(artifact)}", params)
+    return f"{address}#L{line}" if line else address
+
+
+def raw(uid: str, number: int, artifact: str, *, download: bool = False) -> str:
+    """The bytes themselves, from the REST API."""
+    path = f"/api/v1/jobs/{quote(uid, safe='')}/attempts/{number}/logs/{_short(artifact)}/raw"
+    return with_query(path, {"download": "1" if download else None})
+
+
+def named(cluster: str, namespace: str, name: str) -> str:
+    return "/" + "/".join(quote(part, safe="") for part in (cluster, namespace, name))
+
+
+def api_jobs(**params: str | int | Sequence[str] | None) -> str:
+    return with_query("/api/v1/jobs", params)
+
+
+def api_job(uid: str) -> str:
+    return f"/api/v1/jobs/{quote(uid, safe='')}"
+
+
+def _short(artifact: str) -> str:
+    return quote(artifact, safe="/")

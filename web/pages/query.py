@@ -1,0 +1,118 @@
+"""The list's address as a value: which jobs, which page, and the addresses one step away. The address is the whole state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from archiver.errors import UserError
+from archiver.read.views import JobFilter, PageRequest
+from web.pages import links
+from web.pages.status import FAILURES
+
+# parameter of the address → field of JobFilter
+FIELDS = {
+    "team": "teams",
+    "namespace": "namespaces",
+    "cluster": "clusters",
+    "queue": "queues",
+    "category": "categories",
+    "cause": "causes",
+    "completeness": "completeness",
+    "node": "nodes",
+}
+ALL = "all"
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class BadQuery(UserError):
+    """A parameter of the address cannot be understood; the text says which, and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """``choices`` holds (parameter, value) pairs as they came; ``statuses`` empty means the failures."""
+
+    choices: tuple[tuple[str, str], ...] = ()
+    statuses: tuple[str, ...] = ()
+    text: str = ""
+    since: str = ""
+    until: str = ""
+    token: str = ""
+
+    def filter(self, now: datetime, *, any_status: bool = False) -> JobFilter:
+        """What the read side is asked for. Raises BadQuery."""
+        fields: dict[str, Any] = {field: self.chosen(name) for name, field in FIELDS.items()}
+        statuses = () if any_status else self.wanted_statuses
+        since, until = moment(self.since, now), moment(self.until, now)
+        return JobFilter(**fields, statuses=statuses, text=self.text, since=since, until=until)
+
+    def request(self, now: datetime, size: int) -> PageRequest:
+        return PageRequest(self.filter(now), size, self.token or None)
+
+    @property
+    def wanted_statuses(self) -> tuple[str, ...]:
+        if not self.statuses:
+            return FAILURES
+        return () if ALL in self.statuses else self.statuses
+
+    def chosen(self, name: str) -> tuple[str, ...]:
+        return tuple(value for key, value in self.choices if key == name)
+
+    def toggled(self, name: str, value: str) -> "ListQuery":
+        """With that value of a facet chosen, or no longer."""
+        choice = (name, value)
+        kept = tuple(entry for entry in self.choices if entry != choice)
+        return replace(self, choices=kept if choice in self.choices else (*kept, choice), token="")
+
+    def at(self, token: str | None, now: datetime) -> "ListQuery":
+        """Another page of the same list. Times become absolute: a page's token fits one filter only."""
+        since, until = (time.isoformat() if time else "" for time in (moment(self.since, now), moment(self.until, now)))
+        return replace(self, token=token or "", since=since, until=until)
+
+    def newest(self) -> "ListQuery":
+        return replace(self, token="")
+
+    def without(self, part: str) -> "ListQuery":
+        """Without the text, the times, or (``choices``) everything that narrows."""
+        if part == "choices":
+            return ListQuery(statuses=self.statuses)
+        emptied: dict[str, Any] = {part: ""}
+        return replace(self, token="", **emptied)
+
+    def with_statuses(self, *statuses: str) -> "ListQuery":
+        return replace(self, statuses=statuses, token="")
+
+    def params(self) -> dict[str, str | list[str]]:
+        """The address's parameters in one order, so that the same view has one address."""
+        params: dict[str, str | list[str]] = {"q": self.text, "status": list(self.statuses)}
+        params |= {name: list(self.chosen(name)) for name in FIELDS}
+        return params | {"since": self.since, "until": self.until, "page_token": self.token}
+
+    @property
+    def href(self) -> str:
+        return links.listing(**self.params())
+
+
+def parse(pairs: Mapping[str, list[str]]) -> ListQuery:
+    """Reads the address's parameters; unknown ones are left alone."""
+
+    def first(name: str) -> str:
+        return next(iter(pairs.get(name, [])), "").strip()
+
+    choices = tuple((name, value) for name in FIELDS for value in dict.fromkeys(pairs.get(name, [])) if value)
+    statuses = tuple(dict.fromkeys(value for value in pairs.get("status", []) if value))
+    return ListQuery(choices, statuses, first("q"), first("since"), first("until"), first("page_token"))
+
+
+def moment(text: str, now: datetime) -> datetime | None:
+    """``24h`` before now, or an RFC 3339 time; None where nothing is given. Raises BadQuery."""
+    if not text:
+        return None
+    if text[-1] in _UNITS and text[:-1].isdecimal() and len(text) < 8:
+        return now - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadQuery(f"{text!r} is no time: write 24h, 7d or 2026-08-19T03:00:00Z") from error
+    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
