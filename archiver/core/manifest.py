@@ -3,13 +3,16 @@
 ``to_json`` and ``from_json`` are inverse; unknown keys of a newer schema are kept out, not an error.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from archiver.core import records
 from archiver.core.model import Artifact, AttemptId, Attribution, Completeness, ResourceUse
+from archiver.errors import DataError
 
 SCHEMA = 1
 
@@ -78,3 +81,19 @@ class Manifest:
     verdict: Mapping[str, Any] | None = None
     retention_class: str = "default"
     spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+def to_json(manifest: Manifest) -> bytes:
+    """Indented UTF-8 JSON with the schema's number first: for programs and for a person with jq."""
+    document = {"schema": SCHEMA, **records.to_value(manifest)}
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
+
+
+def from_json(body: bytes) -> Manifest:
+    """The inverse of ``to_json``. Raises DataError for what is no manifest."""
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise DataError(f"the manifest is not JSON: {error}") from error
+    manifest: Manifest = records.from_value(Manifest, document)
+    return manifest

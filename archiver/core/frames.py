@@ -1,0 +1,108 @@
+"""The table of a compressed log's frames: where each lies, what text and which times it holds. Not the bytes themselves."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import sub
+
+from archiver.core.lines import UNKNOWN
+from archiver.errors import DataError
+
+# In this order on disk. ``offset`` and ``stored_bytes`` are of the text frame, which a skippable frame of
+# ``times_bytes`` follows; the times are the smallest and largest known ones, in nanoseconds.
+COLUMNS = ("offset", "stored_bytes", "times_bytes", "raw_bytes", "newlines", "first_time", "last_time")
+_WIDTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame. ``offset`` counts from the beginning of the part or object."""
+
+    offset: int
+    stored_bytes: int
+    times_bytes: int
+    raw_bytes: int
+    newlines: int
+    first_time: int
+    last_time: int
+
+    @property
+    def end(self) -> int:
+        """Where the frame and its times end."""
+        return self.offset + self.stored_bytes + self.times_bytes
+
+
+class FrameTable:
+    """Many frames in columns: a log of 10 GB has 40,000 of them, 56 bytes each."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Sequence[array[int]] | None = None) -> None:
+        self._columns = tuple(columns) if columns else tuple(array("q") for _ in COLUMNS)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, number: int) -> Frame:
+        return Frame(*(column[number] for column in self._columns))
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (Frame(*row) for row in zip(*self._columns, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameTable) and self._columns == other._columns
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def append(self, frame: Frame) -> None:
+        """One more at the end."""
+        for column, name in zip(self._columns, COLUMNS, strict=True):
+            column.append(getattr(frame, name))
+
+    def extend(self, other: "FrameTable", *, shift: int) -> None:
+        """The frames of a part that begins ``shift`` bytes into the object."""
+        self._columns[0].extend([offset + shift for offset in other._columns[0]])
+        for mine, theirs in zip(self._columns[1:], other._columns[1:], strict=True):
+            mine.extend(theirs)
+
+    def starts(self, column: str) -> list[int]:
+        """Running totals of a column: how much of it lies before each frame."""
+        return list(accumulate(self._columns[COLUMNS.index(column)], initial=0))[:-1]
+
+    def to_bytes(self) -> bytes:
+        """All columns, made easy to compress."""
+        return b"".join(pack(column) for column in self._columns)
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> "FrameTable":
+        """The inverse. Raises DataError."""
+        size, odd = divmod(len(body), len(COLUMNS))
+        if odd or size % _WIDTH:
+            raise DataError("the frame table has a wrong length")
+        return cls([unpack(body[start : start + size]) for start in range(0, len(body), size)] if size else None)
+
+
+def pack(numbers: Sequence[int]) -> bytes:
+    """Differences, then all first bytes, all second bytes and so on: a compressor finds the zeros."""
+    raw = array("q", [numbers[0], *map(sub, numbers[1:], numbers)]).tobytes() if numbers else b""
+    return b"".join(raw[byte::_WIDTH] for byte in range(_WIDTH))
+
+
+def unpack(body: bytes) -> array[int]:
+    """The inverse of ``pack``. Raises DataError."""
+    count, odd = divmod(len(body), _WIDTH)
+    if odd:
+        raise DataError("a column of numbers has a wrong length")
+    raw = bytearray(len(body))
+    for byte in range(_WIDTH):
+        raw[byte::_WIDTH] = body[byte * count : (byte + 1) * count]
+    return array("q", accumulate(array("q", bytes(raw))))
+
+
+def time_span(times: Sequence[int]) -> tuple[int, int]:
+    """Smallest and largest known time, both unknown where none is known."""
+    low, high = min(times, default=UNKNOWN), max(times, default=UNKNOWN)
+    if low == UNKNOWN:
+        low = min((time for time in times if time != UNKNOWN), default=UNKNOWN)
+    return low, high
