@@ -81,7 +81,10 @@ class Cache:
         """The differences that one watch event makes: none where it is known already."""
         uid, version = identity(document)
         if type_ is ChangeType.DELETED:
-            return self._bury(uid, version, document)
+            if uid not in self._by_uid:
+                return []
+            self._bury(uid, version)
+            return [(type_, document)]
         if uid in self._buried and not is_newer(version, self._buried[uid]):
             return []
         known = self._by_uid.get(uid)
@@ -98,26 +101,26 @@ class Cache:
             if known is None or known.version != version:
                 yield from self._store(document)
 
-    def forget_unseen(self, seen: set[str]) -> Iterator[Difference]:
-        """The deletions that a whole list proves. The object is the last one known, trimmed."""
+    def forget_unseen(self, seen: set[str], version: str) -> Iterator[Difference]:
+        """The deletions that a whole list of a version proves. The object is the last one known, trimmed."""
         for uid in [uid for uid in self._by_uid if uid not in seen]:
-            yield ChangeType.DELETED, self._remove(uid).unpacked()
+            yield ChangeType.DELETED, self._bury(uid, version).unpacked()
 
-    def _bury(self, uid: str, version: str, document: Document) -> list[Difference]:
-        if uid not in self._by_uid:
-            return []
-        self._remove(uid)
+    def _bury(self, uid: str, version: str) -> Entry:
+        """Removes an object and remembers for a while that what is not newer than its end is no news."""
         self._buried[uid] = version
         if len(self._buried) > _BURIED_LIMIT:
             self._buried.popitem(last=False)
-        return [(ChangeType.DELETED, document)]
+        entry = self._by_uid.pop(uid)
+        self._unlink(entry)
+        return entry
 
     def _store(self, document: Document) -> list[Difference]:
         entry = self._entry(document)
         differences: list[Difference] = []
         namesake = self._uid_of.get(entry.key)
         if namesake is not None and namesake != entry.uid:
-            differences.append((ChangeType.DELETED, self._remove(namesake).unpacked()))
+            differences.append((ChangeType.DELETED, self._bury(namesake, entry.version).unpacked()))
         is_known = entry.uid in self._by_uid
         if is_known:
             self._unlink(self._by_uid[entry.uid])
@@ -154,11 +157,6 @@ class Cache:
             siblings.discard(entry.uid)
             if not siblings:
                 del self._children[owner]
-
-    def _remove(self, uid: str) -> Entry:
-        entry = self._by_uid.pop(uid)
-        self._unlink(entry)
-        return entry
 
     def _drop_old_bodies(self, limit: int) -> None:
         while len(self._with_body) > limit:

@@ -106,7 +106,7 @@ class Reflector:
         return 0.0
 
     async def _finish_list(self, page: Page, seen: set[str]) -> float:
-        await self._deliver(self.cache.forget_unseen(seen), is_relisted=True)
+        await self._deliver(self.cache.forget_unseen(seen, page.version), is_relisted=True)
         self._version = page.version
         self._expired_lists = 0
         self._synced()
@@ -186,7 +186,9 @@ class Reflector:
     def _again(self, reason: str, *, relist: bool = False, error: str = "") -> float:
         self.stats.count_reconnect(reason)
         if error and self.stats.reason != error:
-            _log.warning("watch interrupted", watch=self.target.name, reason=error)
+            # A first cut is everyday life (an API server rolls over); a second one in a row is not.
+            say = _log.warning if self._backoff.failures else _log.info
+            say("watch interrupted", watch=self.target.name, reason=error)
         self.stats.reason = error
         if relist:
             self._version = None
