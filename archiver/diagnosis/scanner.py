@@ -1,0 +1,111 @@
+"""Which of many patterns hit a block of bytes, and where. A filter: it may report too much, never too little."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+try:
+    import hyperscan as _library
+except ImportError:  # no wheel for this machine
+    _library = None
+
+HITS_PER_BLOCK = 2000
+
+Hit = tuple[int, int]
+
+
+class Scanner(Protocol):
+    """Finds (pattern number, end offset) pairs, in no particular order."""
+
+    def scan(self, block: bytes) -> list[Hit]: ...
+
+
+class ReScanner:
+    """The slow way, for machines without the multi-pattern library."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = [re.compile(pattern.encode(), re.MULTILINE) for pattern in patterns]
+
+    def scan(self, block: bytes) -> list[Hit]:
+        """Every match, at most the limit for each pattern."""
+        hits: list[Hit] = []
+        for number, pattern in enumerate(self._patterns):
+            for count, found in enumerate(pattern.finditer(block)):
+                if count >= HITS_PER_BLOCK:
+                    break
+                hits.append((number, found.end()))
+        return hits
+
+
+class HyperscanScanner:
+    """All patterns in one pass. A block with too many hits is scanned again for the first hit of each pattern."""
+
+    def __init__(self, patterns: Sequence[str], hyperscan: "HyperscanModule") -> None:
+        self._patterns = tuple(patterns)
+        self._hyperscan = hyperscan
+        self._all = _compile(patterns, hyperscan, hyperscan.HS_FLAG_MULTILINE)
+        self._first: _Database | None = None  # takes a second to make, and most logs never need it
+
+    def scan(self, block: bytes) -> list[Hit]:
+        """Hits of one block; see the class for what happens beyond the limit."""
+        hits: list[Hit] = []
+
+        def collect(number: int, _start: int, end: int, _flags: int, _context: object) -> bool | None:
+            hits.append((number, end))
+            return True if len(hits) >= HITS_PER_BLOCK else None
+
+        try:
+            self._run(self._all, block, collect)
+        except self._hyperscan.ScanTerminated:
+            hits.clear()
+            if self._first is None:
+                flags = self._hyperscan.HS_FLAG_MULTILINE | self._hyperscan.HS_FLAG_SINGLEMATCH
+                self._first = _compile(self._patterns, self._hyperscan, flags)
+            self._run(self._first, block, lambda number, _start, end, _flags, _context: hits.append((number, end)))
+        return hits
+
+    def _run(self, database: "_Database", block: bytes, collect: "_Collect") -> None:
+        # A scratch of its own for each call: one that is shared must not be used by two threads.
+        database.scan(block, match_event_handler=collect, scratch=self._hyperscan.Scratch(database))
+
+
+_Collect = Callable[[int, int, int, int, object], bool | None]
+
+
+class _Database(Protocol):
+    def compile(self, *, expressions: list[bytes], ids: list[int], elements: int, flags: list[int]) -> None: ...
+    def scan(self, block: bytes, *, match_event_handler: _Collect, scratch: object) -> None: ...
+
+
+class HyperscanModule(Protocol):
+    """The part of the hyperscan package that is used."""
+
+    HS_FLAG_MULTILINE: int
+    HS_FLAG_SINGLEMATCH: int
+    HS_FLAG_PREFILTER: int
+    ScanTerminated: type[Exception]
+    error: type[Exception]
+
+    def Database(self) -> _Database: ...
+    def Scratch(self, database: _Database) -> object: ...
+
+
+def _compile(patterns: Sequence[str], hyperscan: HyperscanModule, flags: int) -> _Database:
+    # Look-around is unknown to hyperscan; as a prefilter it takes such a pattern and may report too much.
+    each = [flags | (hyperscan.HS_FLAG_PREFILTER if "(?" in pattern and _LOOK.search(pattern) else 0) for pattern in patterns]
+    database = hyperscan.Database()
+    database.compile(
+        expressions=[pattern.encode() for pattern in patterns],
+        ids=list(range(len(patterns))),
+        elements=len(patterns),
+        flags=each,
+    )
+    return database
+
+
+_LOOK = re.compile(r"\(\?(?:[=!]|<[=!])")
+
+
+def build(patterns: Sequence[str]) -> Scanner:
+    """The fastest scanner that this machine has."""
+    return HyperscanScanner(patterns, _library) if _library is not None and patterns else ReScanner(patterns)

@@ -1,0 +1,219 @@
+"""Signals to candidates: chains, recovery, order, which cause explains which. Not how sure a verdict is."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from archiver.diagnosis.ruleset import Leaf, Role, Rule, Ruleset, Strength
+from archiver.diagnosis.signals import Found, Place, Signal
+from archiver.diagnosis.traceback import Raised, Trace
+
+GENERIC = "user-exception"
+EXCEPTION_RULE = "exception-line"
+AFTER_END_SECONDS = 5.0
+EARLIER_SECONDS = 10.0
+SKEW_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A signal with the strength that is left of it, and what was taken away for."""
+
+    signal: Signal
+    strength: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """All that speaks for one leaf. `explained_by` is the leaf that beats it, if one does."""
+
+    leaf: Leaf
+    signals: tuple[Weighed, ...]
+    tier: int
+    explained_by: str = ""
+
+    @property
+    def best(self) -> Weighed:
+        """The strongest signal; of equals a structured fact, then the earliest."""
+        return self.signals[0]
+
+    @property
+    def strength(self) -> int:
+        """The strength of the best signal."""
+        return self.best.strength
+
+    @property
+    def time(self) -> float | None:
+        """The first time of any signal that counts."""
+        times = [item.signal.time for item in self.signals if item.signal.time is not None and item.strength > 0]
+        return min(times) if times else None
+
+
+def weigh(found: Found, ruleset: Ruleset, *, end_time: float | None = None) -> list[Candidate]:
+    """Candidates in the order of precedence; those that another one explains come last."""
+    roots = [signal for signal in found.signals if signal.rule.role is Role.ROOT]
+    weighed = _by_time(_by_recovery(_by_chain(roots, found, ruleset), found), end_time)
+    groups: defaultdict[str, list[Weighed]] = defaultdict(list)
+    for item in weighed:
+        groups[item.signal.rule.leaf].append(item)
+    candidates = [_candidate(ruleset.leaf(leaf), items) for leaf, items in groups.items()]
+    return sorted(_explain([item for item in candidates if item.strength > 0]), key=_order)
+
+
+def _candidate(leaf: Leaf, items: list[Weighed]) -> Candidate:
+    ordered = sorted(items, key=lambda item: (-item.strength, not item.signal.is_fact, _moment(item), item.signal.row))
+    best = ordered[0].signal.rule
+    return Candidate(leaf, tuple(ordered), leaf.tier if best.tier is None else best.tier)
+
+
+def _moment(item: Weighed) -> float:
+    return item.signal.time if item.signal.time is not None else float("inf")
+
+
+def _order(candidate: Candidate) -> tuple[object, ...]:
+    band = {Strength.CERTAIN: 0, Strength.STRONG: 0, Strength.MEDIUM: 1}.get(Strength(candidate.strength), 2)
+    is_generic = candidate.leaf.id == GENERIC
+    return (
+        bool(candidate.explained_by),
+        band,
+        candidate.tier,
+        is_generic,
+        -candidate.strength,
+        _moment(candidate.best),
+        candidate.best.signal.row,
+    )
+
+
+# --- chains -----------------------------------------------------------------------------------------------------------
+
+
+def _by_chain(signals: list[Signal], found: Found, ruleset: Ruleset) -> list[Weighed]:
+    """Within one traceback only the innermost cause with a meaning of its own stays a root."""
+    at: defaultdict[tuple[str, str, str], list[Signal]] = defaultdict(list)
+    for signal in signals:
+        if not signal.is_fact:
+            at[signal.place_key].append(signal)
+    weighed = {id(signal): Weighed(signal, int(signal.rule.strength)) for signal in signals}
+    extra: list[Weighed] = []
+    rule = ruleset.rule(EXCEPTION_RULE)
+    for place, trace in found.traces:
+        extra.extend(_weigh_trace(place, trace, at[place.key], weighed, rule))
+    return [*weighed.values(), *extra]
+
+
+def _weigh_trace(
+    place: Place, trace: Trace, signals: list[Signal], weighed: dict[int, Weighed], rule: Rule | None
+) -> Iterable[Weighed]:
+    inside = [(index, signal) for index, raised in enumerate(trace.chain) for signal in signals if _covers(raised, signal)]
+    specific = [(index, signal) for index, signal in inside if signal.rule.leaf != GENERIC and weighed[id(signal)].strength]
+    generic = [(index, signal) for index, signal in inside if signal.rule.leaf == GENERIC]
+    root_index = trace.chain.index(trace.root)
+    if specific:
+        chosen = min(specific, key=lambda pair: _distance(trace, pair[0], root_index))[0]
+        for index, signal in specific:
+            if index != chosen:
+                weighed[id(signal)] = Weighed(signal, 0, "wrapped by the same traceback")
+        for _index, signal in generic:
+            weighed[id(signal)] = Weighed(signal, 0, "a more exact rule holds")
+        return
+    for index, signal in generic:
+        is_root = index == root_index
+        strength = min(int(signal.rule.strength) + (1 if trace.app_frames else 0), int(Strength.STRONG))
+        weighed[id(signal)] = Weighed(signal, strength if is_root else 0, "" if is_root else "wrapped")
+    if rule and not any(index == root_index for index, _signal in generic):
+        yield from _custom(place, trace, rule)
+
+
+def _custom(place: Place, trace: Trace, rule: Rule) -> Iterable[Weighed]:
+    """An exception type whose name does not say that it is one; symptom types of the rule's exclusions are none."""
+    raised = trace.root
+    text = f"{raised.type}: {raised.message.partition(chr(10))[0]}" if raised.message else raised.type
+    if any(exclusion.search(text) for exclusion in rule.unless):
+        return
+    line = place.line if place.object and place.line else raised.line
+    signal = Signal(rule, place.source, line, text, trace.time, trace.who, place.object, place.field, row=raised.line)
+    yield Weighed(signal, int(Strength.MEDIUM if trace.app_frames else Strength.WEAK))
+
+
+def _covers(raised: Raised, signal: Signal) -> bool:
+    return raised.line <= signal.row <= raised.line + raised.message.count("\n")
+
+
+def _distance(trace: Trace, index: int, root_index: int) -> tuple[int, int]:
+    """The root itself first, then the nearest to it; of equals the later one, which is the outer."""
+    return (abs(index - root_index), -index)
+
+
+# --- recovery and time ------------------------------------------------------------------------------------------------
+
+
+def _by_recovery(items: list[Weighed], found: Found) -> list[Weighed]:
+    """A fault followed by progress of the same writer is recovered; a warning is less than an error."""
+    progress: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for signal in found.signals:
+        if signal.rule.role is Role.PROGRESS and not signal.is_fact:
+            progress[(signal.source, signal.who)].append(signal.row)
+    return [_recovered(item, progress) for item in items]
+
+
+def _recovered(item: Weighed, progress: Mapping[tuple[str, str], list[int]]) -> Weighed:
+    signal = item.signal
+    if signal.is_fact or item.strength <= 0:
+        return item
+    if signal.level in ("DEBUG", "INFO", "WARNING"):
+        item = replace(item, strength=max(item.strength - 1, 1))
+    later = [row for row in progress.get((signal.source, signal.who), ()) if row > signal.row]
+    if len(later) >= 2:
+        return replace(item, strength=max(item.strength - 2, 0), why="progress followed on the same worker")
+    return item
+
+
+def _by_time(items: list[Weighed], end_time: float | None) -> list[Weighed]:
+    """What was recorded after the end is tear-down; what came well after a user's error did not cause it."""
+    fatal = [
+        item.signal.time
+        for item in items
+        if item.signal.time is not None and item.strength >= Strength.MEDIUM and not item.signal.is_fact
+    ]
+    first = min(fatal) if fatal else None
+    return [_teardown(item, end_time, first) for item in items]
+
+
+def _teardown(item: Weighed, end_time: float | None, first: float | None) -> Weighed:
+    time = item.signal.time
+    if time is None or not item.signal.is_fact or item.strength <= 0:
+        return item
+    if end_time is not None and AFTER_END_SECONDS < time - end_time < SKEW_SECONDS and item.signal.rule.tier != 0:
+        return replace(item, strength=max(item.strength - 3, 0), why="after the end of the job")
+    if first is not None and EARLIER_SECONDS < time - first < SKEW_SECONDS:
+        return replace(item, strength=max(item.strength - 2, 0), why="after the first failure")
+    return item
+
+
+# --- which cause explains which ---------------------------------------------------------------------------------------
+
+
+def _explain(candidates: list[Candidate]) -> list[Candidate]:
+    """A leaf yields to the leaves that it names, where those are not much weaker."""
+    present = {candidate.leaf.id: candidate for candidate in candidates}
+    return [replace(candidate, explained_by=_winner(candidate, present)) for candidate in candidates]
+
+
+def _winner(candidate: Candidate, present: Mapping[str, Candidate]) -> str:
+    for leaf_id in candidate.leaf.yields_to:
+        other = present.get(leaf_id)
+        if other and other.strength >= min(candidate.strength - 1, Strength.MEDIUM) and not _came_before(candidate, other):
+            return leaf_id
+    if candidate.leaf.id == GENERIC:
+        stronger = [other for other in present.values() if other.leaf.id != GENERIC and other.strength >= Strength.MEDIUM]
+        if stronger:
+            return min(stronger, key=_order).leaf.id
+    return ""
+
+
+def _came_before(candidate: Candidate, other: Candidate) -> bool:
+    """Whether the candidate failed clearly before the one that it would yield to."""
+    if candidate.leaf.tier > 6 or candidate.time is None or other.time is None:
+        return False
+    return EARLIER_SECONDS < other.time - candidate.time < SKEW_SECONDS
