@@ -52,7 +52,7 @@ async def _reached(
     if node is None:
         raise unavailable(f"error trying to reach service: dial tcp {address}:{port}: connect: connection refused")
     try:
-        return await rayhttp.answer(node, request, port=port, path=path)
+        return await rayhttp.answer(node, request, port=port, path=path, is_proxied=True)
     except ConnectionRefusedError as error:
         raise unavailable(f"error trying to reach service: {error}") from error
 

@@ -10,13 +10,15 @@ _SILENCE_LIMIT_SECONDS = 600.0
 _OPEN_PATHS = ("/api/gcs_healthz", "/api/authentication_mode", "/api/healthz", "/api/local_raylet_healthz")
 
 
-async def answer(node: RayNode, request: web.BaseRequest, *, port: int, path: str) -> web.StreamResponse:
+async def answer(
+    node: RayNode, request: web.BaseRequest, *, port: int, path: str, is_proxied: bool = False
+) -> web.StreamResponse:
     """ConnectionRefusedError where nothing listens (any more)."""
     if node.state is NodeState.SILENT:
         await wait_for(node.signal.ticket(), _SILENCE_LIMIT_SECONDS)
     if node.state is not NodeState.UP or port not in node.ports():
         raise ConnectionRefusedError(f"dial tcp {node.address}:{port}: connect: connection refused")
-    refusal = _refusal(node, request, path)
+    refusal = _refusal(node, request, path, is_proxied=is_proxied)
     if refusal is not None:
         return refusal
     transport = request.transport
@@ -31,11 +33,11 @@ async def answer(node: RayNode, request: web.BaseRequest, *, port: int, path: st
         node.busy.discard(transport)
 
 
-def _refusal(node: RayNode, request: web.BaseRequest, path: str) -> web.Response | None:
-    """Token authentication, with the paths that Ray leaves open."""
+def _refusal(node: RayNode, request: web.BaseRequest, path: str, *, is_proxied: bool) -> web.Response | None:
+    """Token authentication, with the paths that Ray leaves open. The API server's proxy keeps Authorization to itself."""
     if not node.token or path in _OPEN_PATHS:
         return None
-    given = request.headers.get("X-Ray-Authorization") or request.headers.get("Authorization")
+    given = request.headers.get("X-Ray-Authorization") or (None if is_proxied else request.headers.get("Authorization"))
     if given is None:
         return web.Response(status=401, text="Unauthorized: Missing authentication token")
     if given != f"Bearer {node.token}":
