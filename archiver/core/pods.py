@@ -64,14 +64,23 @@ def _runs(pod: Mapping[str, Any], status: Mapping[str, Any], kind: LogKind) -> I
         yield WantedLog(run(count), kind, is_finished=True)
 
 
+def container_started_at(pod: Mapping[str, Any], run: ContainerRun) -> datetime | None:
+    """When a container run started, as the pod's status says now."""
+    return _state_time(pod, run, "startedAt")
+
+
 def container_ended_at(pod: Mapping[str, Any], run: ContainerRun) -> datetime | None:
     """When a container run ended, as the pod's status says now."""
+    return _state_time(pod, run, "finishedAt")
+
+
+def _state_time(pod: Mapping[str, Any], run: ContainerRun, which: str) -> datetime | None:
     for field in ("containerStatuses", "initContainerStatuses"):
         for status in items(pod, "status", field):
             if text(status, "name") != run.container:
                 continue
-            state = "state" if status.get("restartCount", 0) == run.restart else "lastState"
-            return moment(status, state, "terminated", "finishedAt")
+            state = mapping(status, "state" if status.get("restartCount", 0) == run.restart else "lastState")
+            return moment(state, "running", which) or moment(state, "terminated", which)
     return None
 
 
