@@ -45,8 +45,8 @@ class Chart:
     hidden_pods: int
 
 
-def draw(entries: Sequence[TimelineEntry]) -> Chart | None:
-    """None where there is nothing to compare: fewer than two moments."""
+def draw(entries: Sequence[TimelineEntry], *, ray_cluster: str = "") -> Chart | None:
+    """Pods are called by what follows their cluster's name. None where there are fewer than two moments."""
     if not entries:
         return None
     start = min(entry.at for entry in entries)
@@ -55,7 +55,10 @@ def draw(entries: Sequence[TimelineEntry]) -> Chart | None:
         return None
     pods = _pods(entries)
     groups = [(_LANES[lane], [e for e in entries if e.lane is lane]) for lane in (Lane.RAYJOB, Lane.RAYCLUSTER)]
-    groups += [(pod, [e for e in entries if e.lane is Lane.POD and e.subject == pod]) for pod in pods[:MAX_PODS]]
+    groups += [
+        (pod.removeprefix(f"{ray_cluster}-"), [e for e in entries if e.lane is Lane.POD and e.subject == pod])
+        for pod in pods[:MAX_PODS]
+    ]
     groups += [(title, [e for e in entries if e.lane is lane]) for lane, title in list(_LANES.items())[2:]]
     rows = tuple(Row(label, tuple(_mark(e, start, span) for e in group)) for label, group in groups if group)
     return Chart(rows, _ticks(start, span), max(0, len(pods) - MAX_PODS))

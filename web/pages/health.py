@@ -23,7 +23,7 @@ def values(health: HealthView, now: datetime) -> dict[str, object]:
     return {
         "health": health,
         "sentence": sentence(health),
-        "window_words": f"Over the last {words.duration(health.window_seconds)}.",
+        "window_words": f"Over the last {words.plural(round(health.window_seconds / 3600), 'hour')}.",
         "figures": figures(health, now),
         "commands": ("archiver verify", "kubectl get leases -A | grep rayjob-archiver"),
     }
@@ -75,4 +75,4 @@ def _known(seconds: float | None) -> str:
 def _margin_note(health: HealthView) -> str:
     if health.margin_min_seconds is None:
         return "no cluster was deleted yet"
-    return "from safe to the deletion of the cluster"
+    return "from safe to deleted"

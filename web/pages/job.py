@@ -11,6 +11,8 @@ from web.pages.reasons import ray_error, reason
 
 _TELLING = (LogKind.DRIVER, LogKind.SUBMITTER, LogKind.HEAD, LogKind.WORKER)
 _MAIN_LANES = (Lane.RAYJOB, Lane.RAYCLUSTER, Lane.CAPTURE)
+# where Ray's message goes over into the driver log's tail
+_TAIL_FOLLOWS = ", last available logs"
 MAX_ENTRIES = 500
 CONTEXT_LINES = 3
 TAIL_LINES = 14
@@ -118,7 +120,8 @@ def _said(attempt: AttemptView) -> str:
 def message_head(attempt: AttemptView) -> str:
     """The first line of KubeRay's message; the rest of it is the driver log's tail, which stands below."""
     lines = [line for line in attempt.outcome.message.splitlines() if line.strip()]
-    return marks.line_text(lines[0].encode("utf-8", "surrogateescape"))[:400] if lines else ""
+    head = marks.line_text(lines[0].encode("utf-8", "surrogateescape")) if lines else ""
+    return head.partition(_TAIL_FOLLOWS)[0][:400]
 
 
 def facts(attempt: AttemptView) -> tuple[Fact, ...]:

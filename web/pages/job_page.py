@@ -5,18 +5,22 @@ import asyncio
 from archiver.core.timeline import TimelineEntry
 from archiver.read.views import AttemptView, Citation, JobView
 from archiver.read.windows import Around, Tail
+from web.deps import Viewer
 from web.pages import chart, status
 from web.pages import job as words
-from web.pages.access import Access
 
 MAX_CITATIONS = 4
 
 
-async def job_values(viewer: Access, view: JobView, shown: AttemptView, *, whole_timeline: bool) -> dict[str, object]:
+async def job_values(viewer: Viewer, view: JobView, shown: AttemptView, *, whole_timeline: bool) -> dict[str, object]:
     entries, excerpts = await asyncio.gather(
         viewer.reader.timeline(viewer.scope, view.row.uid, shown.number), _excerpts(viewer, view.row.uid, shown)
     )
-    return _values(view, shown) | _course(entries or (), whole=whole_timeline) | {"excerpts": excerpts}
+    return (
+        _values(view, shown)
+        | _course(entries or (), shown.ray_cluster or "", whole=whole_timeline)
+        | {"excerpts": excerpts}
+    )
 
 
 def _values(view: JobView, shown: AttemptView) -> dict[str, object]:
@@ -37,11 +41,11 @@ def _values(view: JobView, shown: AttemptView) -> dict[str, object]:
     }
 
 
-def _course(entries: tuple[TimelineEntry, ...], *, whole: bool) -> dict[str, object]:
-    return {"course": words.course(entries, whole=whole), "chart": chart.draw(entries)}
+def _course(entries: tuple[TimelineEntry, ...], cluster: str, *, whole: bool) -> dict[str, object]:
+    return {"course": words.course(entries, whole=whole), "chart": chart.draw(entries, ray_cluster=cluster)}
 
 
-async def _excerpts(viewer: Access, uid: str, shown: AttemptView) -> list[words.Excerpt]:
+async def _excerpts(viewer: Viewer, uid: str, shown: AttemptView) -> list[words.Excerpt]:
     """The lines that the verdict cites; without a verdict the end of the most telling log."""
     if shown.verdict and shown.verdict.evidence:
         cited = shown.verdict.evidence[:MAX_CITATIONS]
@@ -53,7 +57,7 @@ async def _excerpts(viewer: Access, uid: str, shown: AttemptView) -> list[words.
     return [words.tail_excerpt(uid, shown.number, window)] if window and window.lines else []
 
 
-async def _cited(viewer: Access, uid: str, number: int, place: Citation) -> words.Excerpt:
+async def _cited(viewer: Viewer, uid: str, number: int, place: Citation) -> words.Excerpt:
     if place.artifact is None or place.line is None:
         return words.quoted(place.source, place.text)
     around = Around(place.line, words.CONTEXT_LINES)

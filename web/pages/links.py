@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
+from web import urls
+
 Params = Mapping[str, str | int | Sequence[str] | None]
 
 
@@ -31,14 +33,13 @@ def attempt(uid: str, number: int) -> str:
 def log(uid: str, number: int, artifact: str, **params: str | int | None) -> str:
     """The log page. With ``line`` the address ends in the line's anchor."""
     line = params.get("line")
-    address = with_query(f"{attempt(uid, number)}/logs/{_short(artifact)}", params)
+    address = with_query(f"{attempt(uid, number)}/logs/{quote(artifact, safe='/')}", params)
     return f"{address}#L{line}" if line else address
 
 
-def raw(uid: str, number: int, artifact: str, *, download: bool = False) -> str:
+def raw(uid: str, number: int, artifact: str) -> str:
     """The bytes themselves, from the REST API."""
-    path = f"/api/v1/jobs/{quote(uid, safe='')}/attempts/{number}/logs/{_short(artifact)}/raw"
-    return with_query(path, {"download": "1" if download else None})
+    return urls.raw_log(uid, number, artifact)
 
 
 def named(cluster: str, namespace: str, name: str) -> str:
@@ -46,12 +47,8 @@ def named(cluster: str, namespace: str, name: str) -> str:
 
 
 def api_jobs(**params: str | int | Sequence[str] | None) -> str:
-    return with_query("/api/v1/jobs", params)
+    return with_query(urls.API + urls.JOBS, params)
 
 
-def api_job(uid: str) -> str:
-    return f"/api/v1/jobs/{quote(uid, safe='')}"
-
-
-def _short(artifact: str) -> str:
-    return quote(artifact, safe="/")
+def csv(**params: str | int | Sequence[str] | None) -> str:
+    return with_query("/jobs.csv", params)

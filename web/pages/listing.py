@@ -141,17 +141,24 @@ def summary(everything: FacetsView) -> Summary:
     if not everything.total:
         return Summary("Nothing archived yet", ())
     total = f"the newest {words.number(everything.total)}" if everything.capped else words.number(everything.total)
-    failed = f"{words.number(everything.failed)} of {total} RayJobs failed"
-    headline = "No RayJob failed" if not everything.failed else failed
+    failures = _failures(everything)
+    headline = f"{words.number(failures)} of {total} RayJobs failed" if failures else "No RayJob failed"
     lost = words.gpu_hours(everything.gpu_seconds_lost) + " lost" if everything.gpu_seconds_lost else None
-    of = None if everything.failed else f"{total} looked at"
+    of = None if failures else f"{total} looked at"
     return Summary(headline, _present(of, lost, _evidence_words(everything)))
 
 
+def _counts(facets: FacetsView, name: str) -> dict[str, int]:
+    return {value.value: value.count for facet in facets.facets if facet.name == name for value in facet.values}
+
+
+def _failures(facets: FacetsView) -> int:
+    counts = _counts(facets, "statuses")
+    return sum(counts.get(word, 0) for word in status.FAILURES)
+
+
 def _evidence_words(facets: FacetsView) -> str | None:
-    counts = {
-        value.value: value.count for facet in facets.facets if facet.name == "completeness" for value in facet.values
-    }
+    counts = _counts(facets, "completeness")
     if not counts:
         return None
     parts = [f"{words.number(counts[key])} {word}" for key, word in _SHORT.items() if counts.get(key)]
@@ -162,10 +169,7 @@ _SHORT = {"partial": "with something missing", "lost": "lost"}
 
 
 def tabs(query: ListQuery, everything: FacetsView) -> tuple[Choice, ...]:
-    counts = {
-        value.value: value.count for facet in everything.facets if facet.name == "statuses" for value in facet.values
-    }
-    failures = sum(counts.get(word, 0) for word in status.FAILURES)
+    counts, failures = _counts(everything, "statuses"), _failures(everything)
     tab_list = [("Failed", (), failures), ("Running", ("running",), counts.get("running", 0))]
     tab_list += [("Succeeded", ("succeeded",), counts.get("succeeded", 0)), ("All", (ALL,), everything.total)]
     more = "+" if everything.capped else ""
@@ -243,7 +247,7 @@ def _good_news(query: ListQuery) -> str:
 def exports(query: ListQuery) -> Sequence[Choice]:
     params = query.params() | {"status": list(query.wanted_statuses)}
     return (
-        Choice("CSV", links.api_jobs(**params, format="csv")),
+        Choice("CSV", links.csv(**params)),
         Choice("JSON", links.api_jobs(**params)),
         Choice("This view as a link", query.href),
     )

@@ -108,7 +108,6 @@ class Tools:
     times: str
     states: str
     raw: str
-    download: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,6 @@ def tools(address: LogAddress, query: LogQuery, window: LogWindow) -> Tools:
         times=address.href(replace(query, times=not query.times)),
         states=address.href(replace(query, states=not query.states)),
         raw=links.raw(address.uid, address.number, address.artifact),
-        download=links.raw(address.uid, address.number, address.artifact, download=True),
     )
 
 

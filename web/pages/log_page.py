@@ -21,6 +21,7 @@ def log_values(view: JobView, address: words.LogAddress, query: words.LogQuery, 
         "empty_words": _empty_words(window),
         "digits": len(str(window.total_lines)),
         "kept": _kept(query),
+        "file_name": f"{view.row.name}-attempt-{address.number}-{address.artifact.rpartition('/')[2]}",
         "commands": words.commands(view.row.name, view.row.namespace, address),
     }
 

@@ -22,6 +22,9 @@ FIELDS = {
     "node": "nodes",
 }
 ALL = "all"
+MAX_VALUES = 50
+MAX_CHARS = 1_000
+_YEARS = range(1970, 9999)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -95,7 +98,13 @@ class ListQuery:
 
 
 def parse(pairs: Mapping[str, list[str]]) -> ListQuery:
-    """Reads the address's parameters; unknown ones are left alone."""
+    """Reads the address's parameters; unknown ones are left alone. Raises BadQuery."""
+
+    given = [value for values in pairs.values() for value in values]
+    if len(given) > MAX_VALUES or any("\0" in value or len(value) > MAX_CHARS for value in given):
+        raise BadQuery(
+            f"this address is too long or holds a NUL: at most {MAX_VALUES} values of {MAX_CHARS} characters"
+        )
 
     def first(name: str) -> str:
         return next(iter(pairs.get(name, [])), "").strip()
@@ -109,10 +118,17 @@ def moment(text: str, now: datetime) -> datetime | None:
     """``24h`` before now, or an RFC 3339 time; None where nothing is given. Raises BadQuery."""
     if not text:
         return None
-    if text[-1] in _UNITS and text[:-1].isdecimal() and len(text) < 8:
-        return now - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
     try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError as error:
+        parsed = _relative(text, now) or datetime.fromisoformat(text)
+        parsed = parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise BadQuery(f"{text!r} is no time: write 24h, 7d or 2026-08-19T03:00:00Z") from error
-    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    if parsed.year not in _YEARS:
+        raise BadQuery(f"{text!r} lies outside the years {_YEARS.start} to {_YEARS.stop - 1}")
+    return parsed
+
+
+def _relative(text: str, now: datetime) -> datetime | None:
+    if text[-1] not in _UNITS or not (text[:-1].isascii() and text[:-1].isdecimal()):
+        return None
+    return now - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})

@@ -1,16 +1,15 @@
 """The addresses of the pages. A handler parses, reads, renders; what is shown is decided in the modules beside it."""
 
 import asyncio
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from archiver.read.views import AttemptView, JobView
+from archiver.read.views import AttemptView, JobView, PageRequest
+from web.deps import CurrentViewer, Viewer
+from web.pages import export, links, listing, query
 from web.pages import health as health_words
-from web.pages import links, listing, query
 from web.pages import log as log_words
-from web.pages.access import Access, access
 from web.pages.job_page import job_values
 from web.pages.log_page import log_values
 from web.pages.respond import PageRoute, not_found, render, utc_now
@@ -18,11 +17,10 @@ from web.pages.respond import PageRoute, not_found, render, utc_now
 ROWS = 50
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
-Viewer = Annotated[Access, Depends(access)]
 
 
 @router.get("/")
-async def failures(request: Request, viewer: Viewer) -> Response:
+async def failures(request: Request, viewer: CurrentViewer) -> Response:
     asked = query.parse({name: request.query_params.getlist(name) for name in request.query_params})
     now = utc_now()
     narrowed, wanted = asked.filter(now, any_status=True), asked.request(now, ROWS)
@@ -34,24 +32,33 @@ async def failures(request: Request, viewer: Viewer) -> Response:
     return render("list", {"page": "list", "now": now, **listing.values(asked, page, everything, counted, now=now)})
 
 
+@router.get("/jobs.csv")
+async def jobs_csv(request: Request, viewer: CurrentViewer) -> Response:
+    asked = query.parse({name: request.query_params.getlist(name) for name in request.query_params})
+    wanted = asked.filter(utc_now())
+    first = await viewer.reader.jobs(viewer.scope, PageRequest(wanted, export.PAGE))
+    rows = export.csv_lines(viewer, wanted, first)
+    return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=export.HEADERS)
+
+
 @router.get("/health")
-async def health(viewer: Viewer) -> HTMLResponse:
+async def health(viewer: CurrentViewer) -> HTMLResponse:
     state = await viewer.reader.health(viewer.scope)
     return render("health", {"page": "health", **health_words.values(state, utc_now())})
 
 
 @router.get("/jobs/{uid}")
-async def job(uid: str, request: Request, viewer: Viewer) -> Response:
+async def job(uid: str, request: Request, viewer: CurrentViewer) -> Response:
     return await _job_page(viewer, request, await viewer.reader.job(viewer.scope, uid), None)
 
 
 @router.get("/jobs/{uid}/attempts/{number}")
-async def attempt(uid: str, number: int, request: Request, viewer: Viewer) -> Response:
+async def attempt(uid: str, number: int, request: Request, viewer: CurrentViewer) -> Response:
     return await _job_page(viewer, request, await viewer.reader.job(viewer.scope, uid), number)
 
 
 @router.get("/jobs/{uid}/attempts/{number}/logs/{artifact:path}")
-async def log(uid: str, number: int, artifact: str, request: Request, viewer: Viewer) -> Response:
+async def log(uid: str, number: int, artifact: str, request: Request, viewer: CurrentViewer) -> Response:
     asked = log_words.parse(dict(request.query_params))
     window = asked.window(utc_now())
     view, text = await asyncio.gather(
@@ -64,12 +71,12 @@ async def log(uid: str, number: int, artifact: str, request: Request, viewer: Vi
 
 
 @router.get("/{cluster}/{namespace}/{name}")
-async def named(cluster: str, namespace: str, name: str, viewer: Viewer) -> Response:
+async def named(cluster: str, namespace: str, name: str, viewer: CurrentViewer) -> Response:
     view = await viewer.reader.job_named(viewer.scope, cluster, namespace, name)
     return not_found("RayJob") if view is None else RedirectResponse(links.job(view.row.uid), status_code=302)
 
 
-async def _job_page(viewer: Access, request: Request, view: JobView | None, number: int | None) -> Response:
+async def _job_page(viewer: Viewer, request: Request, view: JobView | None, number: int | None) -> Response:
     shown = _attempt(view, number)
     if view is None or shown is None:
         return not_found("RayJob" if view is None else "attempt")

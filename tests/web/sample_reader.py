@@ -1,0 +1,140 @@
+"""The Reader's methods over the hand-built archive: what pages are tested against, where Postgres is not the question."""
+
+from datetime import datetime
+
+from archiver.core.model import Completeness
+from archiver.core.timeline import TimelineEntry
+from archiver.errors import DatabaseUnavailable, UserError
+from archiver.read.views import (
+    Check,
+    Facet,
+    FacetsView,
+    FacetValue,
+    HealthView,
+    JobFilter,
+    JobPage,
+    JobRow,
+    JobView,
+    LogWindow,
+    PageRequest,
+    Scope,
+)
+from archiver.read.windows import Around, AtTime, Lines, Tail, Window
+from tests.web import samples
+
+_FIELDS = {
+    "teams": lambda row: row.team.value if row.team else "",
+    "namespaces": lambda row: row.namespace,
+    "clusters": lambda row: row.cluster,
+    "queues": lambda row: row.queue.value if row.queue else "",
+    "statuses": lambda row: row.status,
+    "categories": lambda row: row.cause.category if row.cause else "",
+    "causes": lambda row: row.cause.cause if row.cause else "",
+    "completeness": lambda row: row.completeness.value,
+}
+
+
+class SampleReader:
+    """``rows`` may be empty; ``is_down`` makes every read fail as it does without a database."""
+
+    def __init__(self, rows: tuple[JobRow, ...] | None = None, *, is_down: bool = False) -> None:
+        self.rows = samples.archive() if rows is None else rows
+        self.is_down = is_down
+        self.is_well = True
+
+    def _matching(self, wanted: JobFilter) -> list[JobRow]:
+        if self.is_down:
+            raise DatabaseUnavailable("Postgres does not answer on 127.0.0.1:5432")
+
+        def fits(row: JobRow) -> bool:
+            chosen = ((getattr(wanted, field), read(row)) for field, read in _FIELDS.items())
+            in_time = (wanted.since is None or row.at >= wanted.since) and (
+                wanted.until is None or row.at < wanted.until
+            )
+            return (
+                in_time and wanted.text in row.name and all(not values or value in values for values, value in chosen)
+            )
+
+        return [row for row in self.rows if fits(row)]
+
+    async def jobs(self, scope: Scope, request: PageRequest) -> JobPage:
+        if request.token is not None and not request.token.isdecimal():
+            raise UserError("this page token belongs to another list: start again without page_token")
+        rows, start = self._matching(request.filter), int(request.token or 0)
+        end = start + request.size
+        next_token = str(end) if end < len(rows) else None
+        return JobPage(tuple(rows[start:end]), next_token, str(max(0, start - request.size)) if start else None)
+
+    async def facets(self, scope: Scope, job_filter: JobFilter) -> FacetsView:
+        rows = self._matching(job_filter)
+        facets = tuple(Facet(name, _counted([read(row) for row in rows])) for name, read in _FIELDS.items())
+        failed = [row for row in rows if row.status in ("failed", "invalid")]
+        return FacetsView(facets, len(rows), False, len(failed), sum(row.gpu_seconds for row in failed), 10_000)
+
+    async def job(self, scope: Scope, uid: str) -> JobView | None:
+        found = [row for row in self._matching(JobFilter()) if row.uid == uid]
+        return samples.job_view(found[0]) if found else None
+
+    async def job_named(self, scope: Scope, cluster: str, namespace: str, name: str) -> JobView | None:
+        found = [row for row in self.rows if (row.cluster, row.namespace, row.name) == (cluster, namespace, name)]
+        return samples.job_view(found[0]) if found else None
+
+    async def timeline(self, scope: Scope, uid: str, number: int) -> tuple[TimelineEntry, ...] | None:
+        return samples.timeline()
+
+    async def log_window(self, scope: Scope, uid: str, number: int, artifact: str, window: Window) -> LogWindow | None:
+        view = await self.job(scope, uid)
+        artifacts = [a for a in view.attempts[-1].artifacts if a.name == artifact] if view else []
+        if not artifacts:
+            return None
+        data = samples.log_lines(samples.DRIVER) if artifacts[0].completeness is not Completeness.LOST else []
+        first, last, focus = _range(window, len(data))
+        lines = tuple(data[first - 1 : last])
+        gaps = tuple(gap for gap in artifacts[0].gaps if first <= gap.at_line <= last)
+        previous = max(1, first - 1000) if lines and first > 1 else None
+        following = last + 1 if last < len(data) else None
+        return LogWindow(artifacts[0], lines, gaps, len(data), artifacts[0].raw_bytes, previous, following, focus)
+
+    async def health(self, scope: Scope) -> HealthView:
+        checks = (
+            Check("Postgres", True, "answers in 2 ms"),
+            Check(
+                "Object store",
+                self.is_well,
+                "s3://evidence answers" if self.is_well else "403: the key may not read s3://evidence",
+            ),
+        )
+        newest: datetime = samples.ENDED
+        return HealthView(
+            self.is_well,
+            checks,
+            86_400.0,
+            212,
+            3,
+            209,
+            2,
+            1,
+            0.82,
+            3.9,
+            -0.009,
+            newest,
+            {"archiver": "0.1.0", "Postgres": "18.1"},
+        )
+
+
+def _counted(values: list[str]) -> tuple[FacetValue, ...]:
+    counts = {value: values.count(value) for value in dict.fromkeys(values)}
+    return tuple(FacetValue(value, count) for value, count in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _range(window: Window, total: int) -> tuple[int, int, int | None]:
+    """First and last line of a window, and the line that was asked for."""
+    if isinstance(window, Around):
+        return max(1, window.line - window.context), min(total, window.line + window.context), window.line
+    if isinstance(window, Lines):
+        return window.first, min(total, window.last), None
+    if isinstance(window, AtTime):
+        before = [line for line in samples.log_lines(samples.DRIVER) if line.time_ns / 1e9 < window.time.timestamp()]
+        return len(before) + 1, min(total, len(before) + window.count), len(before) + 1
+    assert isinstance(window, Tail)
+    return max(1, total - window.count + 1), total, None
