@@ -1,6 +1,6 @@
 """The folder page that a node agent serves below ``/logs/`` (aiohttp's static index), as names. Not HTML in general.
 
-Source: Ray 2.46, 2.52 and 2.60 answer with ``<li><a href="/logs/raylet.out">raylet.out</a></li>``; a folder ends in a slash.
+Ray 2.46, 2.52 and 2.60 answer with ``<li><a href="/logs/events">events/</a></li>``: a folder's text ends in a slash.
 """
 
 import html
@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-_LINK = re.compile(rb'<a href="(/logs/[^"]*)">')
-_PREFIX = "/logs/"
+_LINK = re.compile(rb'<a href="/logs/([^"]*)">([^<]*)</a>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +20,14 @@ class Listing:
 
 
 def parse_listing(page: bytes) -> Listing:
-    """Names on one folder page; anything that is no link below ``/logs/`` is passed over."""
-    paths = [unquote(html.unescape(match.decode("utf-8", "replace"))) for match in _LINK.findall(page)]
-    below = sorted({path.removeprefix(_PREFIX) for path in paths} - {""})
+    """Names on one page; what is no link below ``/logs/`` is passed over. Only a link's text tells a folder."""
+    found = {(_plain(path), text.endswith(b"/")) for path, text in _LINK.findall(page)}
+    inside = sorted((path, is_folder) for path, is_folder in found if path and ".." not in path.split("/"))
     return Listing(
-        files=tuple(path for path in below if not path.endswith("/") and ".." not in path),
-        folders=tuple(path for path in below if path.endswith("/") and ".." not in path),
+        files=tuple(path for path, is_folder in inside if not is_folder),
+        folders=tuple(path.rstrip("/") + "/" for path, is_folder in inside if is_folder),
     )
+
+
+def _plain(path: bytes) -> str:
+    return unquote(html.unescape(path.decode("utf-8", "replace")))
