@@ -10,8 +10,9 @@ from archiver.core.lines import UNKNOWN
 from archiver.errors import DataError
 
 # In this order on disk. ``offset`` and ``stored_bytes`` are of the text frame, which a skippable frame of
-# ``times_bytes`` follows; the times are the smallest and largest known ones, in nanoseconds.
-COLUMNS = ("offset", "stored_bytes", "times_bytes", "raw_bytes", "newlines", "first_time", "last_time")
+# ``times_bytes`` follows; the times are the smallest and largest known ones, in nanoseconds; ``open_end`` is 1 where the
+# frame ends inside a line.
+COLUMNS = ("offset", "stored_bytes", "times_bytes", "raw_bytes", "newlines", "open_end", "first_time", "last_time")
 _WIDTH = 8
 
 
@@ -24,6 +25,7 @@ class Frame:
     times_bytes: int
     raw_bytes: int
     newlines: int
+    open_end: int
     first_time: int
     last_time: int
 
@@ -34,11 +36,11 @@ class Frame:
 
 
 class FrameTable:
-    """Many frames in columns: a log of 10 GB has 40,000 of them, 56 bytes each."""
+    """Many frames in columns: a log of 10 GB has 40,000 of them, 64 bytes each."""
 
     __slots__ = ("_columns",)
 
-    def __init__(self, columns: Sequence[array[int]] | None = None) -> None:
+    def __init__(self, columns: "Sequence[array[int]] | None" = None) -> None:
         self._columns = tuple(columns) if columns else tuple(array("q") for _ in COLUMNS)
 
     def __len__(self) -> int:
@@ -66,9 +68,9 @@ class FrameTable:
         for mine, theirs in zip(self._columns[1:], other._columns[1:], strict=True):
             mine.extend(theirs)
 
-    def starts(self, column: str) -> list[int]:
-        """Running totals of a column: how much of it lies before each frame."""
-        return list(accumulate(self._columns[COLUMNS.index(column)], initial=0))[:-1]
+    def column(self, name: str) -> "array[int]":
+        """All values of a column."""
+        return self._columns[COLUMNS.index(name)]
 
     def to_bytes(self) -> bytes:
         """All columns, made easy to compress."""
@@ -89,7 +91,7 @@ def pack(numbers: Sequence[int]) -> bytes:
     return b"".join(raw[byte::_WIDTH] for byte in range(_WIDTH))
 
 
-def unpack(body: bytes) -> array[int]:
+def unpack(body: bytes) -> "array[int]":
     """The inverse of ``pack``. Raises DataError."""
     count, odd = divmod(len(body), _WIDTH)
     if odd:

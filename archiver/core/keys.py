@@ -77,6 +77,15 @@ def all_parts_prefix(prefix: str) -> str:
     return f"{prefix}{_PARTS}/"
 
 
+def parts_prefix_of(key: str) -> str | None:
+    """Where the parts of an artifact's object lie; None for what is no artifact of an attempt."""
+    pieces = key.split("/")
+    at = next((number for number, piece in enumerate(pieces) if _ATTEMPT.fullmatch(piece)), None)
+    if at is None or at + 1 >= len(pieces):
+        return None
+    return "/".join([*pieces[: at + 1], _PARTS, *pieces[at + 1 :]]) + "/"
+
+
 def part_key(prefix: str, name: str, sequence: int) -> str:
     """One part. ``sequence`` counts from 0 in the order of writing."""
     return f"{parts_prefix(prefix, name)}{sequence:08d}{SUFFIX}"

@@ -23,10 +23,15 @@ class Masked:
 class Redactor:
     """Masks a stream block by block. The end of an unfinished line is held back, so that no secret is cut in two."""
 
-    def __init__(self, *, in_key: bool = False) -> None:
+    def __init__(self, *, in_key: bool = False, begins_inside: bool = False) -> None:
         self.counts: Counter[str] = Counter()
-        self.in_key = in_key
+        self.in_key = in_key or begins_inside
         self._held: Block | None = None
+
+    @property
+    def held(self) -> Block | None:
+        """What was fed and not given out."""
+        return self._held
 
     def feed(self, block: Block) -> Masked | None:
         """What can be given out now."""

@@ -175,12 +175,13 @@ class PartBuilder:
         self._pending_bytes = len(text) - start
         self._times = times
 
-    def _write_frame(self, text: bytes, times: array[int]) -> None:
+    def _write_frame(self, text: bytes, times: "array[int]") -> None:
         stored = self._codec.compress(text)
         beside = skippable(_TIMES_MAGIC, self._codec.compress(pack(times)))
         newlines = text.count(b"\n")
         first, last = time_span(times)
-        self._table.append(Frame(self._offset, len(stored), len(beside), len(text), newlines, first, last))
+        is_open = 0 if text.endswith(b"\n") else 1
+        self._table.append(Frame(self._offset, len(stored), len(beside), len(text), newlines, is_open, first, last))
         self._stored += (stored, beside)
         self._offset += len(stored) + len(beside)
         self._newlines += newlines

@@ -1,15 +1,18 @@
 """The parts of a stream and its sealed object, as they lie in the store. Reads footers and bodies; writes nothing."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from archiver.core import keys
 from archiver.core.frames import FrameTable
-from archiver.core.segments import Codec, Footer, StreamState, decode_footer, footer_bytes
+from archiver.core.lines import Block
+from archiver.core.segments import Codec, Footer, StreamState, decode_footer, decode_frame, footer_bytes
 from archiver.errors import DataError
 from archiver.ports import ObjectStore
 from archiver.store.spool import StreamId
 
 _TAIL_BYTES = 64 * 1024
+_RUN_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,11 @@ class Part:
     size_bytes: int
     footer: Footer
     table: FrameTable
+
+    @classmethod
+    def of(cls, stream: StreamId, size_bytes: int, footer: Footer, table: FrameTable) -> "Part":
+        """A part that this process has made."""
+        return cls(keys.part_key(stream.prefix, stream.name, footer.sequence), size_bytes, footer, table)
 
 
 async def read_footer(store: ObjectStore, key: str, codec: Codec) -> tuple[Footer, FrameTable] | None:
@@ -66,9 +74,18 @@ async def stored_state(store: ObjectStore, stream: StreamId, codec: Codec) -> St
     return max(states, key=lambda state: state.next_sequence, default=None)
 
 
-def check(part: Part) -> Part:
-    """The object is as long as its index says. Raises DataError."""
-    frames_end = max((frame.end for frame in part.table), default=0)
-    if frames_end > part.size_bytes:
-        raise DataError(f"{part.key} is shorter than its index says")
-    return part
+async def read_frames(
+    store: ObjectStore, part: Part, codec: Codec, *, first: int = 0, end: int | None = None
+) -> AsyncIterator[Block]:
+    """Text and times of some frames, each run of at most ``_RUN_BYTES`` by one read. Raises DataError."""
+    frames = [part.table[number] for number in range(first, len(part.table) if end is None else end)]
+    while frames:
+        start = frames[0].offset
+        count = sum(1 for frame in frames if frame.end - start <= _RUN_BYTES) or 1
+        length = frames[count - 1].end - start
+        body = await store.get(part.key, start=start, length=length)
+        if body is None or len(body) != length:
+            raise DataError(f"{part.key} is not there any more, or shorter than its index says")
+        for frame in frames[:count]:
+            yield decode_frame(body, frame, codec, base=start)
+        frames = frames[count:]

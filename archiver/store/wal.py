@@ -6,7 +6,7 @@ A record that was cut by a kill, and all after it, count as not written: their t
 import json
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -24,9 +24,19 @@ class WalRecord:
     """Text that was taken in together. ``state`` is the stream's after it."""
 
     text: bytes
-    times: array[int]
+    times: "array[int]"
     source: Span
     state: StreamState
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block], source: Span, state: StreamState) -> "WalRecord":
+        """Blocks that follow each other; one that begins inside a line goes on with the one before."""
+        times = array("q")
+        is_inside = False
+        for block in blocks:
+            times.extend(block.times[1:] if is_inside else block.times)
+            is_inside = not block.text.endswith(b"\n")
+        return cls(b"".join([block.text for block in blocks]), times, source, state)
 
     @property
     def block(self) -> Block:
