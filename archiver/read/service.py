@@ -4,8 +4,11 @@ Every method takes the viewer's scope first; what lies outside it does not exist
 DatabaseError, StoreError and DataError; UserError where the question itself makes no sense.
 """
 
+from collections.abc import AsyncGenerator
+
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from archiver.core.timeline import TimelineEntry
 from archiver.errors import UserError
 from archiver.index import facets as facet_queries
 from archiver.index import queries
@@ -14,29 +17,40 @@ from archiver.index.queries import Found, StoredAttempt
 from archiver.index.tokens import Direction, Position, build_token, parse_token
 from archiver.ports import ObjectStore
 from archiver.read import assemble
+from archiver.read.evidence import Evidence
+from archiver.read.health import check_all, health_view
+from archiver.read.history import History
 from archiver.read.views import (
     ArtifactView,
     AttemptView,
+    Check,
+    EventPage,
     FacetsView,
+    HealthView,
     JobFilter,
     JobPage,
+    JobRow,
     JobView,
+    LogWindow,
     PageRequest,
     Scope,
 )
+from archiver.read.windows import ByteRange, RawLog, Window
 
 MAX_PAGE = 1_000
 FACET_ROWS = 10_000
+EXPORT_PAGE = 500
 MAX_ATTEMPT = 2**31 - 1
 
 
 class Reader:
-    """Reads the index and the bucket. ``prefix`` is the bucket's prefix, without slashes at its ends."""
+    """Reads the index and the bucket, both opened and closed by the caller. Rows know their keys in the bucket."""
 
-    def __init__(self, engine: AsyncEngine, store: ObjectStore, *, prefix: str = "") -> None:
+    def __init__(self, engine: AsyncEngine, store: ObjectStore) -> None:
         self._engine = engine
         self._store = store
-        self._prefix = prefix
+        self._evidence = Evidence(store)
+        self._history = History(self._evidence)
 
     async def jobs(self, scope: Scope, request: PageRequest) -> JobPage:
         """One page, newest first. Raises UserError for a token of another list."""
@@ -68,7 +82,7 @@ class Reader:
             named = await queries.find_named(
                 connection, scope, cluster=row["cluster"], namespace=row["namespace"], name=row["name"]
             )
-        return assemble.job_view(row, attempts, named)
+        return assemble.job_view(row, await self._with_live(attempts), named)
 
     async def job_named(self, scope: Scope, cluster: str, namespace: str, name: str) -> JobView | None:
         """The newest RayJob of that name; ``JobView.same_name`` has the others."""
@@ -77,13 +91,27 @@ class Reader:
             if not named:
                 return None
             attempts = await queries.load_attempts(connection, scope, named[0]["uid"])
-        return assemble.job_view(named[0], attempts, named)
+        return assemble.job_view(named[0], await self._with_live(attempts), named)
+
+    async def export(
+        self, scope: Scope, job_filter: JobFilter, *, cursor: str | None = None
+    ) -> AsyncGenerator[tuple[JobRow, str], None]:
+        """All rows of a filter, each with the cursor that goes on behind it. One page in memory at a time."""
+        while True:
+            page = await self.jobs(scope, PageRequest(job_filter, EXPORT_PAGE, cursor))
+            for row in page.rows:
+                cursor = build_token(Position(Direction.OLDER, row.at, row.uid), job_filter)
+                yield row, cursor
+            if page.next_token is None:
+                return
 
     async def attempt(self, scope: Scope, uid: str, number: int) -> AttemptView | None:
+        """One attempt, also with the logs that still grow."""
         stored = await self._stored(scope, uid, number)
-        return assemble.attempt_view(stored) if stored else None
+        return assemble.attempt_view(await self._evidence.with_live(stored)) if stored else None
 
     async def artifacts(self, scope: Scope, uid: str, number: int) -> tuple[ArtifactView, ...] | None:
+        """What is archived of an attempt."""
         attempt = await self.attempt(scope, uid, number)
         return attempt.artifacts if attempt else None
 
@@ -91,6 +119,39 @@ class Reader:
         """The commit record as it stands in the bucket."""
         stored = await self._stored(scope, uid, number)
         return await self._store.get(stored.key) if stored else None
+
+    async def log_window(self, scope: Scope, uid: str, number: int, artifact: str, window: Window) -> LogWindow | None:
+        """Some lines of a log, at most MAX_LINES and MAX_BYTES."""
+        stored = await self._stored(scope, uid, number)
+        return await self._evidence.window(stored, artifact, window) if stored else None
+
+    async def log_raw(
+        self, scope: Scope, uid: str, number: int, artifact: str, byte_range: ByteRange | None = None
+    ) -> RawLog | None:
+        """A log's bytes, or a range of them, as they come from the store."""
+        stored = await self._stored(scope, uid, number)
+        return await self._evidence.raw(stored, artifact, byte_range) if stored else None
+
+    async def events(self, scope: Scope, uid: str, number: int) -> EventPage | None:
+        """The Kubernetes Events of an attempt; no events with a reason where none are archived."""
+        stored = await self._stored(scope, uid, number)
+        return await self._history.events(stored) if stored else None
+
+    async def timeline(self, scope: Scope, uid: str, number: int) -> tuple[TimelineEntry, ...] | None:
+        """All that has a time, on one axis."""
+        stored = await self._stored(scope, uid, number)
+        return await self._history.timeline(stored) if stored else None
+
+    async def health(self, scope: Scope) -> HealthView:
+        """How reading and, by what the index saw of it, capturing goes. Never raises for what it checks."""
+        return await health_view(self._engine, self._store, scope)
+
+    async def checks(self) -> tuple[Check, ...]:
+        """Whether the index and the bucket answer."""
+        return await check_all(self._engine, self._store)
+
+    async def _with_live(self, attempts: tuple[StoredAttempt, ...]) -> tuple[StoredAttempt, ...]:
+        return tuple([await self._evidence.with_live(attempt) for attempt in attempts])
 
     async def _stored(self, scope: Scope, uid: str, number: int) -> StoredAttempt | None:
         if not 0 < number <= MAX_ATTEMPT:
