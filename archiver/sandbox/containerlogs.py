@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from archiver.sandbox.signals import Signal
 
@@ -141,4 +142,9 @@ class LogReader:
 def nano_time(stamp_ns: int) -> str:
     """The kubelet's form: nine digits, Z."""
     seconds, nanos = divmod(stamp_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"
+    return f"{_whole_second(seconds)}.{nanos:09d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _whole_second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

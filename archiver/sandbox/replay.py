@@ -139,6 +139,7 @@ class Playback:
 
     def _put(self, document: JsonObject, *, is_new: bool) -> None:
         metadata = document["metadata"]
+        self._serve(document)
         stored = self._find(document)
         if stored is None and not is_new and metadata["uid"] in self._seen_uids:
             return  # a user deleted it meanwhile
@@ -156,6 +157,12 @@ class Playback:
         self._recorded_finalizers[metadata["uid"]] = finalizers
         self._cluster.put(document)
 
+    def _serve(self, document: JsonView) -> None:
+        """Groups that are not there from the start (Kueue's) come with their first object."""
+        group, _, version = str(document["apiVersion"]).rpartition("/")
+        if self._cluster.catalogue.by_kind(document["apiVersion"], document["kind"]) is None:
+            self._cluster.catalogue.install(group, version)
+
     def _find(self, document: JsonView) -> JsonObject | None:
         resource = self._cluster.catalogue.by_kind(document["apiVersion"], document["kind"])
         metadata = document["metadata"]
@@ -170,6 +177,7 @@ class Playback:
         stored = self._find(document)
         if resource is None or stored is None or stored["metadata"]["uid"] != document["metadata"]["uid"]:
             return 0.0
+        self._seen_uids.discard(document["metadata"]["uid"])
         ours = self._recorded_finalizers.get(document["metadata"]["uid"], [])
         foreign = [name for name in stored["metadata"].get("finalizers") or [] if name not in ours]
         key = (document["metadata"].get("namespace", ""), document["metadata"]["name"])

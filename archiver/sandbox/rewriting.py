@@ -11,6 +11,7 @@ from typing import Any
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _DIGITS = re.compile(r"\d{10,19}")
+_ADDRESS = re.compile(r"\d+(\.\d+){3}")
 _UNITS = (1, 10**3, 10**6, 10**9)  # seconds, milliseconds, microseconds, nanoseconds
 _NEAR_SECONDS = 86_400.0
 
@@ -33,15 +34,19 @@ class Clock:
         return round(self.start.timestamp() * 1e9) + round(seconds / self.speed * 1e9)
 
 
+def _alone(word: str) -> str:
+    """10.0.0.2 is no part of 10.0.0.2.7 or 110.0.0.2."""
+    return rf"(?<!\d\.){re.escape(word)}(?!\.\d)" if _ADDRESS.fullmatch(word) else re.escape(word)
+
+
 class Rewriter:
     """``words``: what is replaced wherever it stands alone in a string (names, uids, addresses)."""
 
     def __init__(self, clock: Clock, words: Mapping[str, str]) -> None:
         self._clock = clock
         self._words = dict(words)
-        longest_first = sorted(self._words, key=len, reverse=True)
-        alternatives = "|".join(re.escape(word) for word in longest_first)
-        self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?<!\d\.)(?:{alternatives})(?![A-Za-z0-9])(?!\.\d)")
+        alternatives = "|".join(map(_alone, sorted(self._words, key=len, reverse=True)))
+        self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{alternatives})(?![A-Za-z0-9])")
         self._origin_seconds = clock.origin.timestamp()
 
     def document(self, value: Any) -> Any:

@@ -23,7 +23,7 @@ class Run:
     ended: float
 
 
-def begin(story: Story, number: int, sample: str, *, start: float = 0.0, script: str, ip_base: int = 3) -> Run:
+def begin(story: Story, number: int, sample: str, *, script: str, start: float = 0.0, ip_base: int = 3) -> Run:
     """Up to the moment when the job is submitted; the driver's life is laid out, not yet its end."""
     attempt = Attempt(story, number, start=start, ip_base=ip_base)
     submitted = start + SUBMIT_AFTER[story.spec.mode]
@@ -31,7 +31,7 @@ def begin(story: Story, number: int, sample: str, *, start: float = 0.0, script:
         sample,
         submission_id=attempt.submission_id,
         script=script,
-        head_ip=attempt.head_ip,
+        addresses=_addresses(attempt),
         submitted=story.moment(submitted),
     )
     data = RayData(
@@ -50,13 +50,19 @@ def begin(story: Story, number: int, sample: str, *, start: float = 0.0, script:
     return Run(attempt, data, submitted, submitted + local.run_seconds)
 
 
-def run_driver(story: Story, run: Run) -> list[tuple[float, bytes]]:
-    """PENDING, RUNNING and the driver's log; the end is `Run.ended`."""
+def _addresses(attempt: Attempt) -> dict[str, str]:
+    """The samples' head and worker."""
+    workers = [attempt.pods_ip[pod["metadata"]["name"]] for pod in attempt.workers]
+    return {"10.0.0.2": attempt.head_ip, **({"10.0.0.3": workers[0]} if workers else {})}
+
+
+def run_driver(story: Story, run: Run, *, until: bytes = b"") -> list[tuple[float, bytes]]:
+    """PENDING, RUNNING and the driver's log; the end is `Run.ended`. ``until``: it never comes to that line."""
     head = run.attempt.head_name
     run.data.pending(story, run.submitted, head)
-    if run.data.sample.record["driver_node_id"] and run.data.sample.run_seconds > 1.0:
+    if run.data.sample.record["error_type"] != "RUNTIME_ENV_SETUP_FAILURE" and run.data.sample.run_seconds > 1.0:
         run.data.running(story, min(run.submitted + 1.0, run.ended - 0.02), head)
-    return run.data.driver(story, run.submitted + 0.01, run.ended, head)
+    return run.data.driver(story, run.submitted + 0.01, run.ended, head, until=until)
 
 
 def fail_k8s_job(story: Story, run: Run, *, retries: bool = False) -> float:
@@ -64,7 +70,7 @@ def fail_k8s_job(story: Story, run: Run, *, retries: bool = False) -> float:
     run.attempt.create_submitter(run.submitted - 5.2, "cpu-a-02")
     lines = run_driver(story, run)
     run.data.ended(story, run.ended, run.attempt.head_name)
-    _submitter_prints(story, run, run.attempt.submitter_name, lines)
+    submitter_prints(story, run, run.attempt.submitter_name, lines)
     job_statuses(story, run, first_terminal=run.ended + 1.4)
     run.attempt.finish_submitter(run.ended + 2.4)
     return _terminal(story, run, at=run.ended + 4.4, retries=retries, deleted_after=0.016)
@@ -83,7 +89,7 @@ def fail_sidecar(story: Story, run: Run) -> float:
     """SidecarMode: the submitter is a container of the head pod and exits with 1 whatever the driver's code was."""
     lines = run_driver(story, run)
     run.data.ended(story, run.ended, run.attempt.head_name)
-    _submitter_prints(story, run, run.attempt.head_name, lines)
+    submitter_prints(story, run, run.attempt.head_name, lines)
     job_statuses(story, run, first_terminal=run.ended + 1.1)
     run.attempt.end_container(run.attempt.head, run.ended + 2.3, SUBMITTER, exit_code=1, final=False)
     return _terminal(story, run, at=run.ended + 5.4, retries=False, deleted_after=0.016)
@@ -146,9 +152,12 @@ def wipe(story: Story, at: float, *, to: str = "") -> None:
     story.status(at, **dict.fromkeys(names), jobDeploymentStatus=to or None)
 
 
-def _submitter_prints(story: Story, run: Run, pod: str, lines: list[tuple[float, bytes]]) -> None:
+def submitter_prints(
+    story: Story, run: Run, pod: str, lines: list[tuple[float, bytes]], *, has_end: bool = True
+) -> None:
     """The driver's log through `ray job logs --follow`, inside the CLI's own lines."""
     before, after = _cli_lines(story, run)
+    after = after if has_end else []
     for at, line in before:
         story.log(at, pod, SUBMITTER, line)
     for at, line in lines:

@@ -60,10 +60,14 @@ class RayData:
         record = {**self.sample.record, "status": "RUNNING", "message": "Job is currently running.", "end_time": None}
         story.ray_job(at, pod, {**record, "error_type": None, "driver_exit_code": None})
 
-    def driver(self, story: Story, begin: float, end: float, pod: str) -> list[tuple[float, bytes]]:
+    def driver(
+        self, story: Story, begin: float, end: float, pod: str, *, until: bytes = b""
+    ) -> list[tuple[float, bytes]]:
         """The driver's lines, each when it was written; the last ones just before the end."""
         path = f"job-driver-{self.sample.record['submission_id']}.log"
         lines = self._timed(story, begin, end)
+        stop = next((n for n, (_, line) in enumerate(lines) if until and line.startswith(until)), len(lines))
+        lines = lines[:stop]
         for at, line in _grouped(lines):
             story.ray_file(at, pod, path, line)
         return lines

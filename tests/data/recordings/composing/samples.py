@@ -41,13 +41,16 @@ def _moment(stamp: bytes) -> datetime:
 
 
 def localized(
-    sample: str, *, submission_id: str, script: str, head_ip: str, submitted: datetime, keep_status: bool = True
+    sample: str, *, submission_id: str, script: str, addresses: dict[str, str], submitted: datetime
 ) -> Localized:
-    """``sample``: version/case. ``submitted``: the moment of the record's start_time in the recording."""
+    """``sample``: version/case. ``addresses``: the sample's to the recording's.
+
+    ``submitted``: the moment of the record's start_time in the recording.
+    """
     folder = SOURCE / sample
     record = json.loads((folder / "job.json").read_text())
     start = datetime.fromtimestamp(record["start_time"] / 1000, UTC)
-    words = {record["submission_id"]: submission_id, "10.0.0.2": head_ip}
+    words = {record["submission_id"]: submission_id, **addresses}
     old_script = next((word for word in record["entrypoint"].split() if word.endswith(".py")), "")
     if old_script:
         words[old_script] = script

@@ -46,7 +46,7 @@ class Story:
         self.sources: list[str] = []
         self.attempts: list[AttemptTruth] = []
         self.rayjob = rayjob(spec, uid=steady_uid(name, "rayjob"), created=self.iso(0))
-        self._rows: list[tuple[float, int, Entry]] = []
+        self.rows: list[tuple[float, int, Entry]] = []
         self._version = 100
 
     # --- time and names
@@ -71,7 +71,7 @@ class Story:
     # --- entries
 
     def _add(self, entry: Entry) -> None:
-        self._rows.append((entry.at, len(self._rows), entry))
+        self.rows.append((entry.at, len(self.rows), entry))
 
     def watch(self, at: float, change: str, document: Json) -> None:
         """Records the object as it is now; it may be changed and recorded again."""
@@ -136,7 +136,7 @@ class Story:
     # --- the end
 
     def recording(self, outcome: str) -> Recording:
-        entries = tuple(entry for _, _, entry in sorted(self._rows, key=lambda row: row[:2]))
+        entries = tuple(entry for _, _, entry in sorted(self.rows, key=lambda row: row[:2]))
         parts = ", ".join(self.sources)
         how = (
             f"Ray's records, files and answers: a real Ray ({parts}), times, names and addresses replaced by a script. "
