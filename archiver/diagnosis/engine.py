@@ -12,7 +12,7 @@ from archiver.diagnosis.shape import as_int, as_map
 from archiver.diagnosis.signals import Found, Signal, observe, source_kind
 from archiver.diagnosis.traceback import Trace
 from archiver.diagnosis.verdict import CITATIONS_LIMIT, Citation, Symptom, Verdict
-from archiver.diagnosis.weigh import Candidate, weigh
+from archiver.diagnosis.weigh import NO_FAILURE, Candidate, weigh
 
 DOCS = "docs/causes.md"
 SYMPTOMS_LIMIT = 10
@@ -97,8 +97,8 @@ class _Case:
 
     def none(self) -> Verdict:
         """The job did its work: no cause. Faults on the way are told as recovered."""
-        leaf = Leaf("none", "none", "No failure", "none", 9, "The job succeeded.")
-        faults = [item.leaf.id for item in self._candidates]
+        leaf = self._ruleset.leaf(NO_FAILURE)
+        faults = [item.leaf.id for item in self._candidates if item.leaf.id != NO_FAILURE]
         recovered = f" Recovered on the way: {', '.join(faults[:3])}." if faults else ""
         return self._verdict(
             leaf=leaf, sure=0.97, owner="none", summary=f"The job succeeded.{recovered}", citations=[], candidates=[],
@@ -128,7 +128,7 @@ class _Case:
             notes=tuple(notes),
             fingerprint=print_of,
             advice=tuple(advise(self._evidence.rayjob_spec, cause=leaf.id, contributors=contributors)),
-            docs=f"{DOCS}#{leaf.id}" if leaf.id != "none" else DOCS,
+            docs=f"{DOCS}#{leaf.id}",
             contributors=tuple(contributors),
         )
 

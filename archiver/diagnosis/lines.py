@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 BLOCK_BYTES = 1 << 20
 LINE_LIMIT_BYTES = 8192
 
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b\x0c\x0e-\x1f]")
+# The last part: colours of which the escape character was lost on the way.
+ANSI = re.compile(
+    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b\x0c\x0e-\x1f]|\[(?:\d{1,2}(?:;\d{1,3}){0,4})?m"
+)
 _CRI = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
 _COMPOSE = re.compile(r"^[a-z][\w.-]{0,60}\s*\| ")
 _ACTOR = re.compile(r"^\((?P<who>(?:[\w:.<>\[\]()/+ -]{0,120}? ?)pid=\d+(?:, ip=[\w.:-]+)?(?:, [^)]{0,80})?)\) ?")
@@ -49,7 +52,7 @@ def blocks(chunks: Iterable[bytes], size: int = BLOCK_BYTES) -> Iterator[bytes]:
 def clean(raw: bytes) -> Line:
     """Decode one line, drop colours, prefixes and Ray's repeat counter, and read its time."""
     text = raw.decode("utf-8", "replace").rstrip("\r\n")
-    if "\x1b" in text or not text.isprintable():
+    if not text.isprintable() or ("m" in text and "[" in text):
         text = ANSI.sub("", text)
     moment = parse_time(text[:80])
     who, repeated = "", 1

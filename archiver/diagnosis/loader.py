@@ -15,7 +15,7 @@ from archiver.diagnosis.shape import as_list, as_map, as_text
 from archiver.errors import UserError
 
 NUMBER = "1"
-OWNERS = ("user", "platform", "hardware", "provider", "vendor", "unclear")
+OWNERS = ("user", "platform", "hardware", "provider", "vendor", "unclear", "none")
 FACT_FIELDS = ("kind", "field", "reason", "text", "object", "role")
 _FILE_KEYS = {"category", "leaves", "rules", "hints"}
 _LEAF_KEYS = {"title", "owner", "tier", "summary", "next_steps", "yields_to", "needs", "rules"}

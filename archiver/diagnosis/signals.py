@@ -9,7 +9,7 @@ from archiver.diagnosis.evidence import Evidence, LogSource
 from archiver.diagnosis.facts import Fact
 from archiver.diagnosis.lines import Line, blocks, clean, window
 from archiver.diagnosis.ruleset import FactMatch, Role, Rule, Ruleset, matched, without_hints
-from archiver.diagnosis.traceback import MARKER, Trace, TraceReader
+from archiver.diagnosis.traceback import Trace, TraceReader, is_start
 
 FIRST_SIGNALS = 25
 LAST_SIGNALS = 5
@@ -215,7 +215,7 @@ class _SourceReader:
         line = clean(window(block, start, end, hits[0][1]))
         if line.time is not None:
             self._time = line.time
-        if self._tracer.is_open or (not skip_traces and (MARKER in line.text or "ray::" in line.text)):
+        if self._tracer.is_open or (not skip_traces and is_start(line.text)):
             self._feed(number, line)
         text = without_hints(self._ruleset.hints, line.text)
         for rule in dict.fromkeys(self._ruleset.scanned[pattern] for pattern, _end in hits):

@@ -11,6 +11,7 @@ LINES_PER_TRACE = 1500
 SILENCE_LINES = 200
 
 MARKER = "Traceback (most recent call last)"
+IGNORED = "Exception ignored in"
 _RAY_HEADER = re.compile(r"^(?:ray::[\w.<>:\[\]=, /()-]{1,200}) \(pid=\d+")
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]{1,500})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,200}))?')
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,200}(?:\([\w.]{1,100}\))?)(?::(?P<message>(?: .*)?))?$")
@@ -60,6 +61,7 @@ class Trace:
     first_line: int
     chain: tuple[Raised, ...]
     time: float | None = None
+    is_ignored: bool = False
 
     @property
     def root(self) -> Raised:
@@ -95,6 +97,7 @@ class _Open:
     blanks: int = 0
     strays: int = 0
     fed_line: int = 0
+    is_ignored: bool = False
 
 
 class TraceReader:
@@ -113,8 +116,9 @@ class TraceReader:
         text, is_separator = _without_group(line.text)
         current = self._open.get(line.who)
         if current is None:
-            if MARKER in text or _RAY_HEADER.match(text):
-                self._open[line.who] = _Open(line.who, number, line.time, fed_line=number)
+            if is_start(text):
+                ignored = text.lstrip().startswith(IGNORED)
+                self._open[line.who] = _Open(line.who, number, line.time, fed_line=number, is_ignored=ignored)
         else:
             current.fed_line = number
             yield from self._step(current, number, line, text, is_separator)
@@ -133,7 +137,7 @@ class TraceReader:
     def _close(self, current: _Open) -> Iterator[Trace]:
         self._open.pop(current.who, None)
         if current.chain:
-            yield Trace(current.who, current.first_line, tuple(current.chain), current.time)
+            yield Trace(current.who, current.first_line, tuple(current.chain), current.time, current.is_ignored)
 
     def _step(self, current: _Open, number: int, line: Line, text: str, is_separator: bool) -> Iterator[Trace]:
         if is_separator:
@@ -177,6 +181,11 @@ class TraceReader:
             last = current.chain[-1]
             message = f"{last.message}\n{text}"[:MESSAGE_LIMIT_CHARS]
             current.chain[-1] = Raised(last.type, message, last.line, last.frames, last.relation)
+
+
+def is_start(text: str) -> bool:
+    """Whether a line begins a traceback: Python's header, Ray's, or the word that what follows is ignored."""
+    return MARKER in text or text.lstrip().startswith(IGNORED) or bool(_RAY_HEADER.match(text))
 
 
 def _without_group(text: str) -> tuple[str, bool]:

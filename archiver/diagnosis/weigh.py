@@ -9,6 +9,7 @@ from archiver.diagnosis.signals import Found, Place, Signal
 from archiver.diagnosis.traceback import Raised, Trace
 
 GENERIC = "user-exception"
+NO_FAILURE = "none"
 EXCEPTION_RULE = "exception-line"
 AFTER_END_SECONDS = 5.0
 EARLIER_SECONDS = 10.0
@@ -108,6 +109,9 @@ def _weigh_trace(
     inside = [(index, signal) for index, raised in enumerate(trace.chain) for signal in signals if _covers(raised, signal)]
     specific = [(index, signal) for index, signal in inside if signal.rule.leaf != GENERIC and weighed[id(signal)].strength]
     generic = [(index, signal) for index, signal in inside if signal.rule.leaf == GENERIC]
+    if trace.is_ignored:
+        weighed.update({id(signal): Weighed(signal, 0, "ignored while objects were freed") for _index, signal in inside})
+        return
     root_index = trace.chain.index(trace.root)
     if specific:
         chosen = min(specific, key=lambda pair: _distance(trace, pair[0], root_index))[0]
@@ -149,24 +153,42 @@ def _distance(trace: Trace, index: int, root_index: int) -> tuple[int, int]:
 
 
 def _by_recovery(items: list[Weighed], found: Found) -> list[Weighed]:
-    """A fault followed by progress of the same writer is recovered; a warning is less than an error."""
+    """A fault followed by progress of the same writer, or by the line that says it is over, is recovered."""
     progress: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    clears: defaultdict[str, list[Signal]] = defaultdict(list)
     for signal in found.signals:
-        if signal.rule.role is Role.PROGRESS and not signal.is_fact:
+        if signal.rule.role is Role.PROGRESS and signal.rule.leaf:
+            clears[signal.rule.leaf].append(signal)
+        elif signal.rule.role is Role.PROGRESS and not signal.is_fact:
             progress[(signal.source, signal.who)].append(signal.row)
-    return [_recovered(item, progress) for item in items]
+    ends = [item.signal for item in items if item.signal.rule.leaf == NO_FAILURE]
+    return [_recovered(item, progress, [*clears[item.signal.rule.leaf], *ends]) for item in items]
 
 
-def _recovered(item: Weighed, progress: Mapping[tuple[str, str], list[int]]) -> Weighed:
+def _recovered(item: Weighed, progress: Mapping[tuple[str, str], list[int]], clears: list[Signal]) -> Weighed:
     signal = item.signal
-    if signal.is_fact or item.strength <= 0:
+    if item.strength <= 0 or signal.rule.leaf == NO_FAILURE:
         return item
+    if any(_clears(clear, signal) for clear in clears):
+        return replace(item, strength=max(item.strength - 3, 0), why="over before the end")
     if signal.level in ("DEBUG", "INFO", "WARNING"):
-        item = replace(item, strength=max(item.strength - 1, 1))
+        item = replace(item, strength=max(item.strength - 2, 1))
     later = [row for row in progress.get((signal.source, signal.who), ()) if row > signal.row]
-    if len(later) >= 2:
+    if len(later) >= 2 and not signal.is_fact:
         return replace(item, strength=max(item.strength - 2, 0), why="progress followed on the same worker")
     return item
+
+
+def _clears(clear: Signal, signal: Signal) -> bool:
+    """Whether the all-clear comes after the fault: later in the same text, or later for the same object."""
+    if clear.source != signal.source:
+        return False
+    if clear.is_fact or signal.is_fact or clear.object or signal.object:
+        is_same = clear.object == signal.object
+        if clear.time is not None and signal.time is not None and clear.time != signal.time:
+            return is_same and clear.time > signal.time
+        return is_same and clear.line > signal.line
+    return clear.row > signal.row
 
 
 def _by_time(items: list[Weighed], end_time: float | None) -> list[Weighed]:
