@@ -21,15 +21,16 @@ _PROBE_KEY = "v1/probe"  # nothing lies there: the answer matters, not the objec
 _NOTHING = Captures(0, 0, 0, 0, 0, None, None, None, None)
 
 
-async def check_all(engine: AsyncEngine, store: ObjectStore) -> tuple[Check, ...]:
+async def check_all(engine: AsyncEngine, store: ObjectStore, *, prefix: str) -> tuple[Check, ...]:
     """Both at once, each within CHECK_SECONDS."""
-    database, bucket = await asyncio.gather(_check("index", _ping(engine)), _check("bucket", store.head(_PROBE_KEY)))
+    probe = f"{prefix}/{_PROBE_KEY}".lstrip("/")
+    database, bucket = await asyncio.gather(_check("index", _ping(engine)), _check("bucket", store.head(probe)))
     return database, bucket
 
 
-async def health_view(engine: AsyncEngine, store: ObjectStore, scope: Scope) -> HealthView:
+async def health_view(engine: AsyncEngine, store: ObjectStore, scope: Scope, *, prefix: str) -> HealthView:
     """Figures are zero where the index cannot be asked; its check says why."""
-    checks = await check_all(engine, store)
+    checks = await check_all(engine, store, prefix=prefix)
     captures = _NOTHING
     if checks[0].is_ok:
         async with reading(engine) as connection:

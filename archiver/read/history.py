@@ -43,15 +43,15 @@ class History:
         """Manifest, Events, statuses, pods and cited lines on one axis."""
         live = await self._evidence.with_live(stored)
         manifest = live.manifest
-        events = await self.events(stored)
         artifact = _events_artifact(live)
+        events = fold_events(await self._versions(live, artifact.name if artifact else _EVENTS))
         statuses, pods = await self._versions(live, _STATUSES), await self._versions(live, _PODS)
         places = entries(manifest.verdict, "evidence")
         return assemble(
             from_manifest(manifest),
             happenings.from_statuses(statuses),
             happenings.from_pods(pods),
-            happenings.from_events(events.events, artifact.name if artifact else _EVENTS),
+            happenings.from_events(events[-MAX_EVENTS:], artifact.name if artifact else _EVENTS),
             happenings.from_citations(
                 places,
                 {word(place, "source"): artifact_of(word(place, "source"), manifest.artifacts) for place in places},

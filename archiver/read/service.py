@@ -44,11 +44,12 @@ MAX_ATTEMPT = 2**31 - 1
 
 
 class Reader:
-    """Reads the index and the bucket, both opened and closed by the caller. Rows know their keys in the bucket."""
+    """Reads the index and the bucket, both opened and closed by the caller. ``prefix`` is the bucket's."""
 
-    def __init__(self, engine: AsyncEngine, store: ObjectStore) -> None:
+    def __init__(self, engine: AsyncEngine, store: ObjectStore, *, prefix: str = "") -> None:
         self._engine = engine
         self._store = store
+        self._prefix = prefix
         self._evidence = Evidence(store)
         self._history = History(self._evidence)
 
@@ -144,11 +145,11 @@ class Reader:
 
     async def health(self, scope: Scope) -> HealthView:
         """How reading and, by what the index saw of it, capturing goes. Never raises for what it checks."""
-        return await health_view(self._engine, self._store, scope)
+        return await health_view(self._engine, self._store, scope, prefix=self._prefix)
 
     async def checks(self) -> tuple[Check, ...]:
         """Whether the index and the bucket answer."""
-        return await check_all(self._engine, self._store)
+        return await check_all(self._engine, self._store, prefix=self._prefix)
 
     async def _with_live(self, attempts: tuple[StoredAttempt, ...]) -> tuple[StoredAttempt, ...]:
         return tuple([await self._evidence.with_live(attempt) for attempt in attempts])

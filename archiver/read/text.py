@@ -5,7 +5,6 @@ turned into frame numbers, and frames into blocks.
 """
 
 import asyncio
-from array import array
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ class DocumentText(LogText):
         self.raw_starts, self.total_bytes = [0] * self.count, len(text)
         self.newlines = text.count(b"\n")
         self.newline_starts, self.newline_ends = [0] * self.count, [self.newlines] * self.count
-        self.last_times = array("q", [UNKNOWN] * self.count)
+        self.last_times = [UNKNOWN] * self.count
         self.total_lines = piece_count(text)
 
     async def blocks(self, store: ObjectStore, first: int, last: int) -> AsyncGenerator[tuple[int, Block], None]:
@@ -142,10 +141,10 @@ class TextOpener:
         return DocumentText(await asyncio.to_thread(decompress_all, body, DOCUMENT_BYTES))
 
 
-def _column(parts: Sequence[Part], name: str) -> array[int]:
+def _column(parts: Sequence[Part], name: str) -> Sequence[int]:
     if len(parts) == 1:
         return parts[0].table.column(name)
-    joined = array("q")
+    joined: list[int] = []
     for part in parts:
         joined.extend(part.table.column(name))
     return joined
