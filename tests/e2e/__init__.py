@@ -1,0 +1,1 @@
+"""Tests on a real Kubernetes, a real KubeRay and a real Ray."""
