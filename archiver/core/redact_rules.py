@@ -48,7 +48,7 @@ _WORDS = (
 # "password= -Dhome=x" gives nothing to the name: a blank behind the sign needs one before it, or quotes
 _SIGN = rb"""(?:[ \t]{0,3}:[ \t]{0,3}|[ \t]{1,3}(?::=|=>|=)[ \t]{0,3}|(?::=|=>|=)(?:[ \t]{1,3}(?=\\*["']))?)"""
 _NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
-_ASSIGNMENT = re.compile(rb"(?i)(?:%s)(?P<close>\\*[\"']?\]?)%s(?:b(?=[\"']))?%s" % (_WORDS.encode(), _VALUE))
+_ASSIGNMENT = re.compile(rb"(?i)(?:%s)(?P<close>\\*[\"']?\]?)%s(?:b(?=[\"']))?%s" % (_WORDS.encode(), _SIGN, _VALUE))
 _FLAG = re.compile(rb"(?i)--[a-z0-9-]{0,40}?(?:%s)[ \t]{1,3}(?!-)%s" % (_WORDS.encode(), _VALUE))
 
 
