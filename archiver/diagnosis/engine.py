@@ -1,5 +1,7 @@
 """Evidence in, verdict out. Pure: no service, no clock, no exception for broken evidence."""
 
+from collections.abc import Sequence
+
 from archiver.diagnosis.advice import advise
 from archiver.diagnosis.confidence import UNKNOWN_BELOW, confidence, hinted
 from archiver.diagnosis.evidence import Evidence
@@ -24,10 +26,12 @@ def diagnose(evidence: Evidence, ruleset: Ruleset, *, now: float | None = None) 
     facts = collect_facts(evidence)
     found = observe(evidence, facts, ruleset)
     outcome = read_outcome(evidence)
-    candidates = weigh(found, ruleset, end_time=_end_time(evidence))
+    candidates, over = weigh(found, ruleset, end_time=_end_time(evidence))
     case = _Case(evidence, ruleset, found, outcome, candidates, facts)
     if outcome.is_success and not any(item.tier == TIER_OF_ACTS for item in candidates):
         return case.none()
+    if over and not candidates and outcome.says_nothing and not case.has_symptoms:
+        return case.none(over, sure=0.6)
     chosen = candidates[0] if candidates else None
     if chosen is None or confidence(chosen, candidates, outcome) < UNKNOWN_BELOW:
         return case.unknown(now)
@@ -95,13 +99,19 @@ class _Case:
             contributors=[], reason=reason,
         )  # fmt: skip
 
-    def none(self) -> Verdict:
+    @property
+    def has_symptoms(self) -> bool:
+        """Whether any consequence of a failure was seen."""
+        return any(signal.rule.role is Role.CASCADE for signal in self._found.signals)
+
+    def none(self, over: Sequence[Candidate] = (), *, sure: float = 0.97) -> Verdict:
         """The job did its work: no cause. Faults on the way are told as recovered."""
         leaf = self._ruleset.leaf(NO_FAILURE)
-        faults = [item.leaf.id for item in self._candidates if item.leaf.id != NO_FAILURE]
+        faults = [item.leaf.id for item in [*self._candidates, *over] if item.leaf.id != NO_FAILURE]
+        clears = [s for s in self._found.signals if s.rule.role is Role.PROGRESS and s.rule.leaf in faults]
         recovered = f" Recovered on the way: {', '.join(faults[:3])}." if faults else ""
         return self._verdict(
-            leaf=leaf, sure=0.97, owner="none", summary=f"The job succeeded.{recovered}", citations=[], candidates=[],
+            leaf=leaf, sure=sure, owner="none", summary=f"{leaf.summary}{recovered}", citations=_cite(clears), candidates=[],
             print_of=None, missing=[], notes=[], contributors=faults[:3],
         )  # fmt: skip
 

@@ -95,10 +95,14 @@ def build_ruleset(texts: Sequence[tuple[str, str]]) -> Ruleset:
 def _filters(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], list[str]]:
     """For each pattern its rule, and the text for the scanner.
 
-    A leading `^` is dropped there: a line in the raw bytes may begin with colours and a prefix.
+    A leading `^` is dropped there: a line in the raw bytes may begin with colours and a prefix. Counted gaps become
+    `.*`: the scanner needs hundreds of states for the first and one for the second, and may report too much.
     """
-    pairs = [(rule, pattern.pattern.removeprefix("^")) for rule in rules for pattern in rule.patterns]
+    pairs = [(rule, _GAP.sub(".*", pattern.pattern.removeprefix("^"))) for rule in rules for pattern in rule.patterns]
     return tuple(rule for rule, _text in pairs), [text for _rule, text in pairs]
+
+
+_GAP = re.compile(r"\.\{0,\d+\}")
 
 
 def _read_file(name: str, text: str, parts: _Parts) -> None:

@@ -20,6 +20,11 @@ class Outcome:
         return self.job == "SUCCEEDED" and self.deployment in ("", "COMPLETE") and not self.reason
 
     @property
+    def says_nothing(self) -> bool:
+        """Whether no status field speaks of a failure."""
+        return self.job in ("", "RUNNING", "PENDING") and self.deployment != "FAILED" and not self.reason
+
+    @property
     def is_stopped(self) -> bool:
         """Whether Ray says that somebody stopped the job."""
         return self.job == "STOPPED"

@@ -1,5 +1,6 @@
 """Signals to candidates: chains, recovery, order, which cause explains which. Not how sure a verdict is."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from archiver.diagnosis.traceback import Raised, Trace
 GENERIC = "user-exception"
 NO_FAILURE = "none"
 EXCEPTION_RULE = "exception-line"
+RAY_RULE = "ray-internal-trace"
 AFTER_END_SECONDS = 5.0
 EARLIER_SECONDS = 10.0
 SKEW_SECONDS = 1800.0
@@ -51,15 +53,18 @@ class Candidate:
         return min(times) if times else None
 
 
-def weigh(found: Found, ruleset: Ruleset, *, end_time: float | None = None) -> list[Candidate]:
-    """Candidates in the order of precedence; those that another one explains come last."""
+def weigh(
+    found: Found, ruleset: Ruleset, *, end_time: float | None = None
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Candidates in the order of precedence (those that another one explains come last), and those that are over."""
     roots = [signal for signal in found.signals if signal.rule.role is Role.ROOT]
     weighed = _by_time(_by_recovery(_by_chain(roots, found, ruleset), found), end_time)
     groups: defaultdict[str, list[Weighed]] = defaultdict(list)
     for item in weighed:
         groups[item.signal.rule.leaf].append(item)
     candidates = [_candidate(ruleset.leaf(leaf), items) for leaf, items in groups.items()]
-    return sorted(_explain([item for item in candidates if item.strength > 0]), key=_order)
+    counted = [item for item in candidates if item.strength > 0]
+    return sorted(_explain(counted), key=_order), [item for item in candidates if item.strength <= 0]
 
 
 def _candidate(leaf: Leaf, items: list[Weighed]) -> Candidate:
@@ -97,14 +102,14 @@ def _by_chain(signals: list[Signal], found: Found, ruleset: Ruleset) -> list[Wei
             at[signal.place_key].append(signal)
     weighed = {id(signal): Weighed(signal, int(signal.rule.strength)) for signal in signals}
     extra: list[Weighed] = []
-    rule = ruleset.rule(EXCEPTION_RULE)
+    rules = (ruleset.rule(EXCEPTION_RULE), ruleset.rule(RAY_RULE))
     for place, trace in found.traces:
-        extra.extend(_weigh_trace(place, trace, at[place.key], weighed, rule))
+        extra.extend(_weigh_trace(place, trace, at[place.key], weighed, rules))
     return [*weighed.values(), *extra]
 
 
 def _weigh_trace(
-    place: Place, trace: Trace, signals: list[Signal], weighed: dict[int, Weighed], rule: Rule | None
+    place: Place, trace: Trace, signals: list[Signal], weighed: dict[int, Weighed], rules: tuple[Rule | None, Rule | None]
 ) -> Iterable[Weighed]:
     inside = [(index, signal) for index, raised in enumerate(trace.chain) for signal in signals if _covers(raised, signal)]
     specific = [(index, signal) for index, signal in inside if signal.rule.leaf != GENERIC and weighed[id(signal)].strength]
@@ -125,19 +130,36 @@ def _weigh_trace(
         is_root = index == root_index
         strength = min(int(signal.rule.strength) + (1 if trace.app_frames else 0), int(Strength.STRONG))
         weighed[id(signal)] = Weighed(signal, strength if is_root else 0, "" if is_root else "wrapped")
-    if rule and not any(index == root_index for index, _signal in generic):
-        yield from _custom(place, trace, rule)
+    general, of_ray = rules
+    if of_ray and _is_ray_internal(trace):
+        yield from _custom(place, trace, of_ray, Strength.MEDIUM)
+    if general and not any(index == root_index for index, _signal in generic):
+        yield from _custom(place, trace, general, Strength.MEDIUM if trace.app_frames else Strength.WEAK)
 
 
-def _custom(place: Place, trace: Trace, rule: Rule) -> Iterable[Weighed]:
-    """An exception type whose name does not say that it is one; symptom types of the rule's exclusions are none."""
+def _is_ray_internal(trace: Trace) -> bool:
+    """Whether Ray's own code raised an error of the kind that only a defect raises, with no frame of the user."""
+    frames = trace.root.frames
+    return (
+        bool(frames)
+        and not trace.app_frames
+        and bool(_RAY_CODE.search(frames[-1].file))
+        and trace.root.name in ("AssertionError", "AttributeError", "KeyError", "IndexError", "NameError", "UnboundLocalError")
+    )
+
+
+_RAY_CODE = re.compile(r"/ray/(?!serve/_private/replica|util/client)\w+/")
+
+
+def _custom(place: Place, trace: Trace, rule: Rule, strength: Strength) -> Iterable[Weighed]:
+    """A signal made of a traceback's root; symptom types of the rule's exclusions give none."""
     raised = trace.root
     text = f"{raised.type}: {raised.message.partition(chr(10))[0]}" if raised.message else raised.type
     if any(exclusion.search(text) for exclusion in rule.unless):
         return
     line = place.line if place.object and place.line else raised.line
     signal = Signal(rule, place.source, line, text, trace.time, trace.who, place.object, place.field, row=raised.line)
-    yield Weighed(signal, int(Strength.MEDIUM if trace.app_frames else Strength.WEAK))
+    yield Weighed(signal, int(strength))
 
 
 def _covers(raised: Raised, signal: Signal) -> bool:
@@ -171,8 +193,9 @@ def _recovered(item: Weighed, progress: Mapping[tuple[str, str], list[int]], cle
         return item
     if any(_clears(clear, signal) for clear in clears):
         return replace(item, strength=max(item.strength - 3, 0), why="over before the end")
-    if signal.level in ("DEBUG", "INFO", "WARNING"):
-        item = replace(item, strength=max(item.strength - 2, 1))
+    if signal.level:
+        least = 1 if signal.level == "WARNING" or item.strength > Strength.WEAK else 0
+        item = replace(item, strength=max(item.strength - 2, least), why=f"written at level {signal.level}")
     later = [row for row in progress.get((signal.source, signal.who), ()) if row > signal.row]
     if len(later) >= 2 and not signal.is_fact:
         return replace(item, strength=max(item.strength - 2, 0), why="progress followed on the same worker")
