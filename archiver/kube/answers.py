@@ -1,7 +1,7 @@
 """What the API server's refusals mean: HTTP status and Status object into our error tree. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,10 @@ class Call:
     path: str
     namespace: str | None = None
     method: str = "GET"
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] | Sequence[tuple[str, str]] = field(default_factory=dict)
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_proxied: bool = False  # the answer may be somebody else's, whatever its status
     is_paced: bool = True  # False for what must not wait behind a thousand logs: the lease
 
     @property
@@ -42,6 +43,15 @@ def status_message(body: bytes) -> str:
         return body.decode("utf-8", "replace").strip()[:_TEXT_LIMIT]
     message = document.get("message") if isinstance(document, dict) else None
     return str(message or document)[:_TEXT_LIMIT]
+
+
+def is_status(body: bytes) -> bool:
+    """Whether a refusal is the API server's own, rather than that of a server behind its proxy."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("kind") == "Status" and document.get("apiVersion") == "v1"
 
 
 def denied(call: Call, message: str, *, is_unauthenticated: bool = False) -> KubeDenied:

@@ -99,6 +99,10 @@ class Informers:
         for reflector in list(reflectors):
             await reflector.settled.wait()
 
+    async def wait_listed(self, kind: Kind) -> None:
+        """Until one kind was listed once, or is known to be absent or denied."""
+        await self._settled(self._of(kind))
+
     def get(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         for reflector in self._of(kind):
             found = reflector.cache.get("" if kind is Kind.NODE else namespace, name)

@@ -118,13 +118,15 @@ class LeaseHolder:
                 return
 
     async def _renew_once(self) -> bool:
-        """True once the lease is renewed, False when it is somebody else's."""
+        """True once the lease is renewed, False when it is somebody else's. After a failure it tries more often."""
+        wait_seconds = self._timing.renew_seconds
         while True:
-            await asyncio.sleep(self._timing.renew_seconds)
+            await asyncio.sleep(wait_seconds)
             try:
                 return await self._try_to_hold()
             except KubeError as error:
                 self._say("lease not renewed", str(error))
+            wait_seconds = self._timing.retry_seconds / 2
 
     async def _try_to_hold(self) -> bool:
         """Creates, renews or takes over the lease; False while another one holds it."""

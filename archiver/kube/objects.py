@@ -2,14 +2,16 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
+import aiohttp
+
 from archiver.errors import KubeDenied, KubeError, KubeUnavailable
-from archiver.kube.answers import Call
+from archiver.kube.answers import Call, error_of, is_status, status_message
 from archiver.kube.discovery import find_resource
 from archiver.kube.resources import CANDIDATES, SECRETS, Resource
 from archiver.kube.transport import Transport, next_chunk
@@ -38,7 +40,7 @@ class ProxyRequest:
     """``path`` begins with a slash and is not encoded yet. At most ``limit_bytes`` of the answer are read."""
 
     path: str
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] | Sequence[tuple[str, str]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     limit_bytes: int = 16 * 1024 * 1024
     timeout_seconds: float = 10.0
@@ -46,7 +48,7 @@ class ProxyRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProxyAnswer:
-    """The target's own answer, whatever its status below 500. ``headers`` have lower-case names."""
+    """The target's own answer, whatever its status. ``headers`` have lower-case names."""
 
     status: int
     headers: Mapping[str, str]
@@ -91,23 +93,18 @@ class ApiServerObjects:
     async def proxy_get(self, target: ProxyTarget, request: ProxyRequest) -> ProxyAnswer:
         """GET through ``pods/proxy`` or ``services/proxy``; pass ``Range`` in the request's headers.
 
-        The target's own refusals (404, 416 …) are answers. KubeDenied where the proxy itself is forbidden,
-        KubeUnavailable where the API server cannot reach the target or the answer does not come in time.
+        What the target itself says is an answer, whatever its status. KubeDenied where the proxy is forbidden,
+        KubeGone where there is no such pod or service (any more), KubeUnavailable where the API server cannot reach
+        the target or the answer does not come in time.
         """
         call = _proxy_call(target, request)
         async with self._transport.open(call, header_timeout_seconds=request.timeout_seconds) as response:
-            body = bytearray()
-            try:
-                while len(body) <= request.limit_bytes:
-                    chunk = await next_chunk(call, response, silence_seconds=request.timeout_seconds)
-                    if not chunk:
-                        break
-                    body += chunk
-            except TimeoutError as error:
-                raise KubeUnavailable(f"cannot {call.intent}: the answer stopped in the middle") from error
+            body = await _read_body(call, response, request)
             headers = {name.lower(): value for name, value in response.headers.items()}
+            if response.status >= 400 and is_status(body):
+                raise error_of(call, 410 if response.status == 404 else response.status, status_message(body))
             is_cut = len(body) > request.limit_bytes
-            return ProxyAnswer(response.status, headers, bytes(body[: request.limit_bytes]), is_cut)
+            return ProxyAnswer(response.status, headers, body[: request.limit_bytes], is_cut)
 
     async def _resource(self, kind: Kind) -> Resource:
         """The served version, asked for once; where there is none, the best one, whose 404 means "not found"."""
@@ -123,6 +120,20 @@ def _call(verb: str, resource: Resource, namespace: str, name: str) -> Call:
     return Call(verb, resource.label, resource.path(namespace, name), namespace or None)
 
 
+async def _read_body(call: Call, response: aiohttp.ClientResponse, request: ProxyRequest) -> bytes:
+    """The body, or a little more than the limit of it."""
+    body = bytearray()
+    try:
+        while len(body) <= request.limit_bytes:
+            chunk = await next_chunk(call, response, silence_seconds=request.timeout_seconds)
+            if not chunk:
+                break
+            body += chunk
+    except TimeoutError as error:
+        raise KubeUnavailable(f"cannot {call.intent}: the answer stopped in the middle") from error
+    return bytes(body)
+
+
 def _proxy_call(target: ProxyTarget, request: ProxyRequest) -> Call:
     resource = Resource("", "v1", target.kind.value, "")
     root = resource.path(target.namespace, f"{target.name}:{target.port}", "proxy").replace("%3A", ":")
@@ -133,4 +144,5 @@ def _proxy_call(target: ProxyTarget, request: ProxyRequest) -> Call:
         target.namespace,
         params=request.params,
         headers=request.headers,
+        is_proxied=True,
     )

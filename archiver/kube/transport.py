@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -53,7 +53,8 @@ class Transport:
 
     @asynccontextmanager
     async def open(self, call: Call, *, header_timeout_seconds: float | None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer to be read with ``next_chunk``; 404 is left to the caller, other refusals raise.
+        """An answer to be read with ``next_chunk``; 404 is left to the caller (and any status of a proxied call),
+        other refusals raise.
 
         Without ``header_timeout_seconds`` only connecting is bounded: the kubelet sends the head of a followed log
         with its first line, which may be hours away.
@@ -72,7 +73,7 @@ class Transport:
         has_renewed = False
         for tries_left in range(_THROTTLED_TRIES, -1, -1):
             async with await self._request(call, headers or {}, renew=has_renewed) as response:
-                if response.status < 400 or response.status == 404:
+                if call.is_proxied or response.status < 400 or response.status == 404:
                     yield response
                     return
                 message = status_message(await response.content.read(_ERROR_BODY_BYTES))
@@ -97,7 +98,7 @@ class Transport:
         return await self._session.request(
             call.method,
             who.base_url + call.path,
-            params=dict(call.params),
+            params=list(call.params.items()) if isinstance(call.params, Mapping) else list(call.params),
             data=None if call.body is None else json.dumps(call.body),
             headers=headers,
             ssl=who.tls or True,

@@ -4,19 +4,24 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
+_PIECE = 16 * 1024
+
 
 class TcpFaults:
-    """``cut_at`` holds byte counts: each new connection takes the next one and dies after so many answered bytes."""
+    """``cut_at`` holds byte counts: each new connection takes the next one and dies after so many answered bytes.
+
+    ``garble`` holds pairs of equally long texts: the first answer that holds the one gets the other instead.
+    """
 
     def __init__(self, upstream_port: int) -> None:
         self.cut_at: list[int] = []
+        self.garble: list[tuple[bytes, bytes]] = []
         self.cuts = 0
         self.bytes_per_second: float | None = None
         self._upstream_port = upstream_port
         self._server: asyncio.Server | None = None
-        self._is_frozen = False
-        self._thawed = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._thawed: dict[asyncio.Task[None], asyncio.Event] = {}
+        self._is_refusing = False
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -27,51 +32,53 @@ class TcpFaults:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        for task in list(self._tasks):
+        tasks = list(self._thawed)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def url(self) -> str:
         assert self._server is not None
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    def freeze(self) -> None:
-        """Connections stay open and nothing comes through: what a load balancer that forgot a flow does."""
-        self._is_frozen = True
-        self._thawed.clear()
+    def freeze(self, *, also_new: bool = False) -> None:
+        """Connections of now stay open and nothing comes through: a load balancer that forgot its flows.
 
-    def thaw(self) -> None:
-        self._is_frozen = False
-        self._thawed.set()
+        ``also_new``: new ones get no answer either.
+        """
+        for thawed in self._thawed.values():
+            thawed.clear()
+        self._is_refusing = also_new
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
+        thawed = self._thawed[task] = asyncio.Event()
+        if not self._is_refusing:
+            thawed.set()
         limit = self.cut_at.pop(0) if self.cut_at else None
+        up_writer = None
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._upstream_port)
-        except OSError:
-            writer.transport.abort()
-            return
-        try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._forward(reader, up_writer, None))
-                group.create_task(self._forward(up_reader, writer, limit))
-        except* (OSError, asyncio.CancelledError):
+                group.create_task(self._forward(reader, up_writer, None, thawed))
+                group.create_task(self._forward(up_reader, writer, limit, thawed))
+        except* OSError:
             pass
         finally:
-            self._tasks.discard(task)
+            del self._thawed[task]
             writer.transport.abort()
-            up_writer.transport.abort()
+            if up_writer is not None:
+                up_writer.transport.abort()
 
-    async def _forward(self, source: asyncio.StreamReader, to: asyncio.StreamWriter, limit: int | None) -> None:
+    async def _forward(
+        self, source: asyncio.StreamReader, to: asyncio.StreamWriter, limit: int | None, thawed: asyncio.Event
+    ) -> None:
         passed = 0
-        while chunk := await source.read(16 * 1024):
-            if self._is_frozen:
-                await self._thawed.wait()
-            if self.bytes_per_second is not None and limit is None:
+        while chunk := self._garbled(await source.read(_PIECE)):
+            await thawed.wait()
+            if self.bytes_per_second is not None:
                 await asyncio.sleep(len(chunk) / self.bytes_per_second)
             if limit is not None and passed + len(chunk) >= limit:
                 to.write(chunk[: limit - passed])
@@ -82,3 +89,10 @@ class TcpFaults:
             await to.drain()
             passed += len(chunk)
         raise ConnectionResetError("closed by the other side")
+
+    def _garbled(self, chunk: bytes) -> bytes:
+        for pair in self.garble:
+            if pair[0] in chunk:
+                self.garble.remove(pair)
+                return chunk.replace(pair[0], pair[1], 1)
+        return chunk

@@ -21,6 +21,7 @@ class Recorder:
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.mirror: dict[str, Mapping[str, Any]] = {}
+        self._uid_of: dict[tuple[Any, ...], str] = {}
         self._versions: set[tuple[str, str, str]] = set()
 
     async def __call__(self, change: Change) -> None:
@@ -34,10 +35,10 @@ class Recorder:
         else:
             assert uid in self.mirror, f"{change.type} of an unknown object: {metadata['name']}"
         if change.type is ChangeType.DELETED:
-            del self.mirror[uid]
+            del self.mirror[uid], self._uid_of[_name(change.object)]
         else:
-            namesakes = [o for o in self.mirror.values() if _name(o) == _name(change.object)]
-            assert all(o["metadata"]["uid"] == uid for o in namesakes), "re-created without the old one's end"
+            namesake = self._uid_of.setdefault(_name(change.object), uid)
+            assert namesake == uid, "re-created without the old one's end"
             self.mirror[uid] = change.object
         self.changes.append(change)
 
