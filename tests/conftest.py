@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import text
@@ -16,15 +18,19 @@ TEMPLATE = "template_archiver"
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """The server, with one migrated database that the others are copied from."""
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), throwaway=True)
-    server.start()
-    try:
-        migrate.upgrade(server.create_database(TEMPLATE))
-        yield server
-    finally:
-        server.stop()
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """The server, with one migrated database that the others are copied from.
+
+    Not below pytest's own folder: each start of pytest shuts that folder for other users, and under root Postgres is one.
+    """
+    with TemporaryDirectory(prefix="archiver-postgres-") as folder:
+        server = EmbeddedPostgres(Path(folder), throwaway=True)
+        server.start()
+        try:
+            migrate.upgrade(server.create_database(TEMPLATE))
+            yield server
+        finally:
+            server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,20 @@ async def _artifact_documents(connection: AsyncConnection, uid: str, number: int
     return documents
 
 
+async def list_places(
+    connection: AsyncConnection, *, after: tuple[str, int], limit: int
+) -> tuple[tuple[str, int, str], ...]:
+    """Uid, number and manifest key of every attempt, in order, from behind a place. For the audits, which see all."""
+    columns = attempts.c
+    statement = (
+        select(columns.rayjob_uid, columns.number, columns.manifest_key)
+        .where(tuple_(columns.rayjob_uid, columns.number) > after)
+        .order_by(columns.rayjob_uid, columns.number)
+        .limit(limit)
+    )
+    return tuple((row.rayjob_uid, row.number, row.manifest_key) for row in await connection.execute(statement))
+
+
 def _placed(statement: Select[Any], position: Position | None) -> Select[Any]:
     key = tuple_(rayjobs.c.at, rayjobs.c.uid)
     if position is None:

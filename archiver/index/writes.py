@@ -38,7 +38,7 @@ async def write_manifests(connection: AsyncConnection, written: Sequence[Written
     uids = sorted({uid for uid, _ in newest})
     if not uids:
         return 0
-    await connection.execute(_LOCK, {"uids": uids})
+    await lock(connection, uids)
     attempt_rows = [rows.attempt_row(manifest, key) for manifest, key in newest.values()]
     await connection.execute(_upsert_attempts(force=force), attempt_rows)
     taken = await _taken(connection, newest)
@@ -52,9 +52,14 @@ async def delete_attempts(connection: AsyncConnection, ids: Sequence[Id]) -> Non
     uids = sorted({uid for uid, _ in ids})
     if not uids:
         return
-    await connection.execute(_LOCK, {"uids": uids})
+    await lock(connection, uids)
     await connection.execute(delete(attempts).where(_is_one_of(ids)))
     await _sum_up(connection, uids)
+
+
+async def lock(connection: AsyncConnection, uids: Sequence[str]) -> None:
+    """Holds other writers of these RayJobs off until the transaction ends. May be taken again."""
+    await connection.execute(_LOCK, {"uids": uids})
 
 
 async def set_state(connection: AsyncConnection, name: str, value: Any) -> None:

@@ -58,7 +58,7 @@ async def lines_of(store: FilesystemStore, text: LogText, window: Window) -> tup
     return found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pieces, st.booleans(), st.data())
 def test_any_window_is_what_the_whole_text_says(parts: list[bytes], sealed: bool, data: st.DataObject) -> None:
     text = b"".join(parts)
