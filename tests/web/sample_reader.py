@@ -1,5 +1,8 @@
 """The Reader's methods over the hand-built archive: what pages are tested against, where Postgres is not the question."""
 
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 
 from archiver.core.model import Completeness
@@ -7,6 +10,7 @@ from archiver.core.timeline import TimelineEntry
 from archiver.errors import DatabaseUnavailable, UserError
 from archiver.read.views import (
     Check,
+    EventPage,
     Facet,
     FacetsView,
     FacetValue,
@@ -19,7 +23,7 @@ from archiver.read.views import (
     PageRequest,
     Scope,
 )
-from archiver.read.windows import Around, AtTime, Lines, Tail, Window
+from archiver.read.windows import Around, AtTime, Lines, RawLog, Tail, Window
 from tests.web import samples
 
 _FIELDS = {
@@ -41,6 +45,10 @@ class SampleReader:
         self.rows = samples.archive() if rows is None else rows
         self.is_down = is_down
         self.is_well = True
+        # lines of a growing log at each look, None once it has ended
+        self.growing: list[int | None] = []
+        self.damage = b""
+        self.rename = ""
 
     def _matching(self, wanted: JobFilter) -> list[JobRow]:
         if self.is_down:
@@ -73,7 +81,25 @@ class SampleReader:
 
     async def job(self, scope: Scope, uid: str) -> JobView | None:
         found = [row for row in self._matching(JobFilter()) if row.uid == uid]
-        return samples.job_view(found[0]) if found else None
+        view = samples.job_view(found[0]) if found else None
+        return self._renamed(view) if view and self.rename else view
+
+    def _renamed(self, view: JobView) -> JobView:
+        attempt = view.newest
+        odd = replace(attempt.artifacts[1], name=self.rename)
+        return replace(view, attempts=(*view.attempts[:-1], replace(attempt, artifacts=(odd,))))
+
+    async def manifest(self, scope: Scope, uid: str, number: int) -> bytes | None:
+        return json.dumps({"attempt": number}).encode()
+
+    async def events(self, scope: Scope, uid: str, number: int) -> EventPage | None:
+        return samples.events()
+
+    async def log_raw(self, scope: Scope, uid: str, number: int, artifact: str) -> RawLog | None:
+        view = await self.job(scope, uid)
+        found = [each for each in view.newest.artifacts if each.name == artifact] if view else []
+        body = samples.text_of(samples.DRIVER) + self.damage
+        return RawLog(found[0], 0, len(body), len(body), _chunks(body)) if found else None
 
     async def job_named(self, scope: Scope, cluster: str, namespace: str, name: str) -> JobView | None:
         found = [row for row in self.rows if (row.cluster, row.namespace, row.name) == (cluster, namespace, name)]
@@ -88,6 +114,9 @@ class SampleReader:
         if not artifacts:
             return None
         data = samples.log_lines(samples.DRIVER) if artifacts[0].completeness is not Completeness.LOST else []
+        if self.growing:
+            count = self.growing.pop(0)
+            artifacts, data = [replace(artifacts[0], live=count is not None)], data[:count]
         first, last, focus = _range(window, len(data))
         lines = tuple(data[first - 1 : last])
         gaps = tuple(gap for gap in artifacts[0].gaps if first <= gap.at_line <= last)
@@ -120,6 +149,11 @@ class SampleReader:
             newest,
             {"archiver": "0.1.0", "Postgres": "18.1"},
         )
+
+
+async def _chunks(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 65_536):
+        yield body[start : start + 65_536]
 
 
 def _counted(values: list[str]) -> tuple[FacetValue, ...]:

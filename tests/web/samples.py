@@ -1,5 +1,6 @@
 """Views as the read side gives them, built by hand: an archive small enough to know by heart, hostile text included."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,8 @@ from archiver.read.views import (
     Certainty,
     Citation,
     DecisiveLine,
+    EventPage,
+    EventView,
     JobRow,
     JobView,
     LogLine,
@@ -86,6 +89,10 @@ def driver_lines() -> list[bytes]:
     return lines
 
 
+def text_of(lines: Sequence[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
 DRIVER = driver_lines()
 STARTED = ago(minutes=16, seconds=10)
 ENDED = ago(minutes=12)
@@ -109,7 +116,7 @@ def artifact(
         raw_bytes=sum(len(line) + 1 for line in DRIVER),
         stored_bytes=20_000,
         lines=len(DRIVER),
-        sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        sha256=hashlib.sha256(text_of(DRIVER)).hexdigest(),
         completeness=Completeness.COMPLETE,
         reason="",
         source=source,
@@ -446,6 +453,20 @@ def job_view(view: JobRow) -> JobView:
         team=view.team,
     )
     return JobView(view, (plain,), ())
+
+
+def events() -> EventPage:
+    pod, job = "llama-ft-7b-head", "llama-ft-7b"
+    told = (
+        EventView("e1", "Normal", "Pulled", "image was there", "Pod", pod, "ml-a", "kubelet", 1, STARTED, STARTED),
+        EventView(
+            "e2", "Warning", "BackOff", "back-off pulling image", "Pod", pod, "ml-a", "kubelet", 3, STARTED, ENDED
+        ),
+        EventView(
+            "e3", "Normal", "DeletedRayCluster", "deleted", "RayJob", job, "ml-a", "rayjob-controller", 1, None, None
+        ),
+    )
+    return EventPage(told, Completeness.PARTIAL, "the archiver started later")
 
 
 def timeline() -> tuple[TimelineEntry, ...]:
