@@ -1,0 +1,142 @@
+"""Writes an attempt's manifests: open ones while it is captured, one as soon as the evidence is safe, the final one.
+
+Objects are in the store before a manifest lists them, and the index follows the manifest. A revision never goes back.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from archiver.collect.journal import Journal, OpenStream, is_journal
+from archiver.collect.logset import source_of
+from archiver.collect.record import RecordParts, build_manifest
+from archiver.collect.sealing import artifact_of
+from archiver.collect.state import AttemptState
+from archiver.collect.streams import StreamWriter
+from archiver.collect.tools import Explained, Tools
+from archiver.core.lines import to_time
+from archiver.core.manifest import Manifest, ManifestState
+from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason
+
+_log = structlog.get_logger()
+
+
+class Closing:
+    """``safe_at`` is when everything that tells the reason was in the store; None until then."""
+
+    def __init__(self, state: AttemptState, tools: Tools, created: datetime, known: Manifest | None) -> None:
+        self._state = state
+        self._tools = tools
+        self._created = created
+        self._revision = known.revision if known else 0
+        self._verdict: Mapping[str, Any] | None = known.verdict if known else None
+        self.safe_at: datetime | None = known.times.captured if known else None
+        self.manifest: Manifest | None = None
+
+    async def save(self, artifacts: Sequence[Artifact], evidence: Explained | None) -> None:
+        """An open manifest; with evidence it has a preliminary verdict."""
+        if evidence is not None:
+            await self._explain(evidence)
+        await self._commit(artifacts, ManifestState.OPEN)
+
+    async def seal_journal(self, journal: Journal) -> list[Artifact]:
+        """The object streams, sealed."""
+        return [
+            artifact_of(name, _journal_kind(name), await writer.seal(), reason="every version that was seen")
+            for name, writer in journal.writers.items()
+        ]
+
+    async def seal_left(self, prefix: str, known: Sequence[str], open_stream: OpenStream) -> list[Artifact]:
+        """Streams that an earlier process began and whose source is gone: sealed as they are, with a gap at the end."""
+        artifacts = []
+        for name in await self._tools.streams.unsealed(prefix):
+            if name in known or is_journal(name):
+                continue
+            writer = await open_stream(name, ArtifactKind.LOG)
+            detail = "its source was gone when the archiver came back"
+            await writer.gap(
+                Gap(GapReason.ARCHIVER_DOWN, detail, writer.lines, to_time(writer.checkpoint.time), self._tools.now())
+            )
+            artifacts.append(
+                artifact_of(name, ArtifactKind.LOG, await writer.seal(), reason=detail, source=source_of(name))
+            )
+        return artifacts
+
+    async def finish(self, artifacts: Sequence[Artifact], evidence: Explained, writers: Sequence[StreamWriter]) -> None:
+        """The final manifest; then the parts that its sealed objects were made of may go."""
+        await self._explain(evidence)
+        self.manifest = await self._commit(artifacts, ManifestState.FINAL)
+        for writer in writers:
+            await writer.discard_parts()
+            await self._tools.streams.forget(writer)
+        self._observe(artifacts)
+
+    def evidence_of(
+        self,
+        *,
+        prefix: str,
+        artifacts: Sequence[Artifact],
+        events: list[Mapping[str, Any]],
+        nodes: list[Mapping[str, Any]],
+        ray: Mapping[str, Any],
+    ) -> Explained:
+        """What the diagnosis may see."""
+        logs = {
+            artifact.name.removeprefix("logs/"): artifact.name
+            for artifact in artifacts
+            if artifact.kind is ArtifactKind.LOG and artifact.key
+        }
+        incomplete = frozenset(
+            artifact.name for artifact in artifacts if artifact.completeness is not Completeness.COMPLETE
+        )
+        return Explained(
+            attempt_prefix=prefix,
+            rayjob=self._state.rayjob,
+            pods=[pod.object for pod in self._state.pods.values()],
+            events=events,
+            nodes=nodes,
+            ray=ray,
+            logs=logs,
+            incomplete=incomplete,
+        )
+
+    async def _explain(self, evidence: Explained) -> None:
+        if self._tools.explain is not None:
+            self._verdict = await self._tools.explain(evidence) or self._verdict
+
+    async def _commit(self, artifacts: Sequence[Artifact], manifest_state: ManifestState) -> Manifest:
+        parts = RecordParts(
+            artifacts=artifacts,
+            sources=self._tools.settings.sources,
+            versions=self._tools.versions(),
+            now=self._tools.now(),
+            safe_at=self.safe_at,
+            verdict=self._verdict,
+        )
+        manifest = build_manifest(self._state, parts, revision=self._revision + 1, manifest_state=manifest_state)
+        key = await self._tools.catalog.save(manifest, self._created)
+        self._revision += 1
+        self._tools.indexer.submit(manifest, key, self._created)
+        if manifest_state is ManifestState.FINAL:
+            _log.info("attempt archived", ended_as=manifest.outcome.ended_as, completeness=str(manifest.completeness))
+            self._tools.metrics.attempts_total.labels(manifest.outcome.ended_as, str(manifest.completeness)).inc()
+        return manifest
+
+    def _observe(self, artifacts: Sequence[Artifact]) -> None:
+        metrics, state = self._tools.metrics, self._state
+        for artifact in artifacts:
+            if artifact.completeness is not Completeness.COMPLETE:
+                reason = artifact.gaps[0].reason if artifact.gaps else artifact.completeness
+                metrics.not_stored_total.labels(str(reason)).inc()
+            for rule, count in artifact.masked.items():
+                metrics.redactions_total.labels(rule).inc(count)
+        if self.safe_at and state.first_signal_seen:
+            metrics.capture_lag_seconds.observe(max(0.0, (self.safe_at - state.first_signal_seen).total_seconds()))
+        if self.safe_at and state.cluster_deleted_seen:
+            metrics.capture_margin_seconds.observe((state.cluster_deleted_seen - self.safe_at).total_seconds())
+
+
+def _journal_kind(name: str) -> ArtifactKind:
+    return ArtifactKind.KUBE_EVENTS if name.startswith("events/") else ArtifactKind.KUBE_OBJECTS

@@ -1,0 +1,66 @@
+"""What every capture is given: the adapters, the archive, the settings that matter to it, and a clock."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from archiver.collect.catalog import Catalog
+from archiver.collect.indexer import Indexer
+from archiver.collect.record import Sources
+from archiver.collect.streams import Streams
+from archiver.ports import KubeObjects, PodLogs, RayNodes
+from archiver.telemetry import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """Seconds and bytes, as ``settings.Settings`` explains them."""
+
+    hold_seconds: float
+    snapshot_seconds: float
+    state_refresh_seconds: float
+    settle_seconds: float
+    driver_poll_seconds: float
+    ray_log_bytes: int
+    ray_token_secrets: bool
+    sources: Sources
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Shared by all attempts of a process.
+
+    ``node`` gives the last version of a Node that was seen, ``exists`` whether the cluster has an object of a uid now;
+    ``versions`` those of Kubernetes and KubeRay;
+    ``explain`` turns an attempt's evidence into a verdict document, or None where no ruleset is loaded.
+    """
+
+    catalog: Catalog
+    streams: Streams
+    indexer: Indexer
+    logs: PodLogs
+    ray: RayNodes
+    objects: KubeObjects
+    metrics: Metrics
+    settings: CaptureSettings
+    now: Callable[[], datetime]
+    node: Callable[[str], Mapping[str, Any] | None]
+    exists: Callable[[str], bool]
+    versions: Callable[[], Mapping[str, str]]
+    is_store_healthy: Callable[[], bool]
+    explain: Callable[["Explained"], Awaitable[Mapping[str, Any] | None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The evidence of an attempt as the diagnosis takes it. ``logs`` maps source names to artifact names."""
+
+    attempt_prefix: str
+    rayjob: Mapping[str, Any]
+    pods: list[Mapping[str, Any]]
+    events: list[Mapping[str, Any]]
+    nodes: list[Mapping[str, Any]]
+    ray: Mapping[str, Any]
+    logs: Mapping[str, str]
+    incomplete: frozenset[str]
