@@ -1,14 +1,16 @@
-"""The web application: REST API, problems, security headers. Opening what it reads from is the runtime's business."""
+"""The web application: REST API, pages, problems, security headers. Opening what it reads from is the runtime's."""
 
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.staticfiles import StaticFiles
 
 from archiver.read.service import Reader
 from web import api, problems, urls
 from web.headers import SecurityHeaders
+from web.pages.router import router as pages
 from web.schemas import FieldError, Problem
 
 TITLE = "RayJob Archiver"
@@ -27,11 +29,14 @@ def create_app(reader: Reader | None = None) -> FastAPI:
         openapi_url=urls.OPENAPI,
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.reader = reader
     problems.install(app)
     app.add_middleware(SecurityHeaders)
     app.include_router(api.router)
+    app.mount("/static", StaticFiles(packages=[("web", "static")]), name="static")
+    app.include_router(pages)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
 

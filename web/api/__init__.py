@@ -4,10 +4,18 @@ from fastapi import APIRouter
 
 from web import urls
 from web.api import attempts, jobs, logs, probes
+from web.problems import not_found
 
 router = APIRouter()
 for _part in (jobs, attempts, logs):
     router.include_router(_part.router, prefix=urls.API)
 router.include_router(probes.router)
+
+
+@router.get(f"{urls.API}/{{rest:path}}", include_in_schema=False)
+async def nothing(rest: str) -> None:
+    """An address of no route is a problem document too, not a page."""
+    raise not_found(f"route {urls.API}/{rest}")
+
 
 __all__ = ["router"]

@@ -62,8 +62,10 @@ async def get_log(
 
 
 async def _raw(request: Request, viewer: Viewer, where: tuple[str, int, str], *, download: bool) -> Response:
-    asked = parse_range(request.headers.get("range")) if _may_range(request) else None
+    asked = parse_range(request.headers.get("range"))
     raw = await viewer.reader.log_raw(viewer.scope, *where, asked)
+    if raw is not None and asked is not None and not _is_same(request, raw):
+        asked, raw = None, await viewer.reader.log_raw(viewer.scope, *where)
     if raw is None:
         raise not_found("log")
     headers = _headers(raw, download=download)
@@ -93,10 +95,10 @@ def _headers(raw: RawLog, *, download: bool) -> dict[str, str]:
     return headers
 
 
-def _may_range(request: Request) -> bool:
-    """If-Range asks for a part only of what the caller has begun with; without the same ETag the whole is sent."""
+def _is_same(request: Request, raw: RawLog) -> bool:
+    """If-Range asks for a part only of what the caller has begun with; of anything else the whole is sent."""
     condition = request.headers.get("if-range")
-    return condition is None
+    return condition is None or (raw.artifact.sha256 != "" and condition.strip() == f'"{raw.artifact.sha256}"')
 
 
 def _wants_text(request: Request) -> bool:
