@@ -5,10 +5,12 @@ import random
 import time
 from dataclasses import dataclass, field
 
+from archiver.core.backoff import backoff_seconds
+
 
 @dataclass(slots=True)
 class Backoff:
-    """Full-range jitter around a doubling delay, capped, reset on progress; it never gives up."""
+    """A doubling delay with jitter, capped, reset on progress; it never gives up."""
 
     base_seconds: float = 0.2
     cap_seconds: float = 30.0
@@ -16,9 +18,8 @@ class Backoff:
 
     def next_seconds(self) -> float:
         """The next delay: between half and the whole of base × 2^failures."""
-        ceiling = min(self.cap_seconds, self.base_seconds * 2.0 ** min(self.failures, 30))
         self.failures += 1
-        return ceiling * random.uniform(0.5, 1.0)
+        return backoff_seconds(self.failures, random.random(), first=self.base_seconds, cap=self.cap_seconds)
 
     def reset(self) -> None:
         self.failures = 0
