@@ -161,7 +161,7 @@ def _day(text: str) -> date | None:
 
 
 def _encode(component: str) -> str:
-    raw = component.encode(errors="surrogateescape")
+    raw = _bytes(component)
     # A tilde that is followed by sixteen hex digits at the end marks what was shortened before: leave it alone.
     body, mark = (raw[: -_HASH_CHARS - 1], raw[-_HASH_CHARS - 1 :]) if _is_shortened(raw) else (raw, b"")
     encoded = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in body) + mark.decode()
@@ -171,6 +171,13 @@ def _encode(component: str) -> str:
         return encoded
     digest = sha256(raw).hexdigest()[:_HASH_CHARS]
     return f"{_cut(encoded)}~{digest}"
+
+
+def _bytes(component: str) -> bytes:
+    try:
+        return component.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # half a character, and no byte in disguise
+        return component.encode(errors="backslashreplace")
 
 
 def _cut(encoded: str) -> str:

@@ -107,7 +107,7 @@ class TimedParser:
         self._is_open = not is_ended if lines else not text.endswith(b"\n")
         bodies = self._strip(lines, times)
         body = text[:start] + b"\n".join(bodies) + (b"\n" if lines and is_ended else b"")
-        return Block(body, times)
+        return Block(body, times) if body else None
 
     def _strip(self, lines: list[bytes], times: list[int]) -> list[bytes]:
         stamps = b"".join([line[: _STAMP_BYTES + 1] for line in lines])

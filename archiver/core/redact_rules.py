@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from archiver.core.secret_names import is_secret_value
 
+MASK_BEGIN = "‹masked:".encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -25,13 +27,13 @@ class Rule:
 
 def mask(rule: str) -> bytes:
     """No secret can look like this, and a search for it finds all of them."""
-    return f"‹masked:{rule}›".encode()
+    return MASK_BEGIN + f"{rule}›".encode()
 
 
 def _token(name: str, expression: str, *literals: str) -> Rule:
     """A secret that shows by its own form."""
-    # the shortest form is enough to look there; a scanner reports every longer one too
-    trigger = re.sub(r"\{(\d+),\}", r"{\1}", expression)
+    # the shortest end is enough to look there; a scanner reports every longer one too
+    trigger = re.sub(r"\{(\d+),\}(?=[|)]|$)", r"{\1}", expression)
     return Rule(name, trigger, tuple(each.lower().encode() for each in literals), re.compile(expression.encode()))
 
 
@@ -71,10 +73,6 @@ def _judge_flag(found: re.Match[bytes]) -> bool:
 
 def _value(found: re.Match[bytes]) -> bytes:
     return next((value for value in found.group(*_VALUE_GROUPS) if value is not None), b"")
-
-
-def _is_masked(found: re.Match[bytes]) -> bool:
-    return found[1].startswith("‹masked".encode())
 
 
 RULES: tuple[Rule, ...] = (
@@ -148,7 +146,6 @@ RULES: tuple[Rule, ...] = (
         (b"://",),
         re.compile(rb"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"']{0,100}:([^\s/@\"']{1,200})@"),
         (1,),
-        lambda found: not _is_masked(found),
     ),
     Rule(
         "assignment",

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from archiver.core.prefilter import KEY, Hit, prefilter
-from archiver.core.redact_rules import RULES, mask
+from archiver.core.redact_rules import MASK_BEGIN, RULES, mask
 
 _AROUND_BYTES = 8192
 Found = tuple[int, int, str]
@@ -59,4 +59,5 @@ def _apply(number: int, text: bytes, start: int, end: int) -> Iterator[Found]:
     for match in rule.pattern.finditer(text, start, end):
         if rule.judge is None or rule.judge(match):
             group = next(each for each in rule.groups if match[each] is not None)
-            yield *match.span(group), rule.name
+            if not match[group].startswith(MASK_BEGIN):
+                yield *match.span(group), rule.name

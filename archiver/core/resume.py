@@ -1,8 +1,8 @@
 """Going on with a log where an earlier read ended: the checkpoint, and the exact drop of what is stored already.
 
 What proves continuity. The API server's ``sinceTime`` has a precision of seconds, and the kubelet leaves out the lines
-before it one by one. A read that begins at the checkpoint's second therefore shows the last stored line again, as long
-as that line is still in the newest file. So:
+before it one by one. A read that begins at or before the checkpoint's second therefore shows the last stored line
+again, as long as that line is still in the newest file. So:
 
 - the stored line appears: everything up to it is dropped, what follows is new, nothing is missing;
 - a later line comes first, or the stream ends without the stored line: the file was rotated in between. A read without
@@ -20,7 +20,7 @@ from datetime import datetime
 from enum import Enum
 from zlib import crc32
 
-from archiver.core.lines import UNKNOWN, Block, to_time
+from archiver.core.lines import SECOND, UNKNOWN, Block, to_time
 
 TAIL_LINES = 4096
 _DIGEST_BYTES = 32 * 1024
@@ -52,8 +52,12 @@ class Checkpoint:
 
     @property
     def since(self) -> datetime | None:
-        """What to ask the log endpoint for: the whole second in which the oldest line to find again lies."""
-        moment = to_time(self.oldest)
+        """What to ask the log endpoint for: a whole second, at least one before the oldest line to find again.
+
+        That one second is for lines that were stamped earlier than others before them: the kubelet judges each line by
+        itself, and would leave a new one out.
+        """
+        moment = to_time(self.oldest - SECOND)
         return moment.replace(microsecond=0) if moment and not self.is_empty else None
 
 

@@ -17,7 +17,7 @@ _HARMLESS = re.compile(
 )
 _PLACEHOLDER = re.compile(
     r"(?i)(?:none|null|nil|true|false|undefined|optional|str|string|bytes|int|any|secretstr|required|missing|unset|empty|set"
-    r"|redacted|hidden|masked|\*+|x{3,}|\.{3,}|-+|\$\{?\w+\}?|\$\(.*|%\(?\w*\)?s|\{.*|<.*|‹.*|«.*)[.:!]?"
+    r"|redacted|hidden|masked|\*+|x{3,}|\.{3,}|-+|\$\{?\w*\}?|\$\(.*|%\(?\w*\)?s|\{.*|<.*|‹.*|«.*)[.:!]?"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\.[A-Za-z_]+)*\.?")
 _RANDOM_LENGTH = 16
