@@ -4,21 +4,19 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
-from fastapi.staticfiles import StaticFiles
 
+from archiver.read.service import Reader
 from tests.web.sample_reader import SampleReader
-from web.pages.router import router
+from web.main import create_app
 
 
 def application(reader: SampleReader) -> FastAPI:
-    app = FastAPI(openapi_url=None)
-    app.state.reader = reader
-    app.mount("/static", StaticFiles(packages=[("web", "static")]))
-    app.include_router(router)
-    return app
+    """The whole application, on hand-built views instead of an opened archive."""
+    return create_app(cast(Reader, reader))
 
 
 @contextmanager

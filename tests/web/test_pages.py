@@ -131,10 +131,25 @@ async def test_an_address_that_makes_no_sense_gets_a_sentence(client: httpx.Asyn
 
 
 @pytest.mark.parametrize(
-    "address", ["/jobs/none", f"{JOB}/attempts/9", f"{JOB}/attempts/x", f"{JOB}/attempts/3/logs/none", "/a/b/c"]
+    "address",
+    [
+        "/jobs/none",
+        f"{JOB}/attempts/9",
+        f"{JOB}/attempts/x",
+        f"{JOB}/attempts/3/logs/none",
+        "/a/b/c",
+        "/nothing",
+        "/a/b/c/d",
+    ],
 )
 async def test_what_is_not_archived_gets_a_page_that_says_so(client: httpx.AsyncClient, address: str) -> None:
     assert "It may never have been archived" in await text(client, address, status=404)
+
+
+async def test_what_the_api_does_not_have_is_a_problem_document(client: httpx.AsyncClient) -> None:
+    for address in ("/api/v1/nothing", "/api/v1/nothing/further"):
+        answer = await client.get(address)
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
 async def test_without_a_database_every_page_says_so_and_that_it_passes(

@@ -2,10 +2,11 @@
 
 import asyncio
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from archiver.read.views import AttemptView, JobView, PageRequest
+from web import urls
 from web.deps import CurrentViewer, Viewer
 from web.pages import export, links, listing, query
 from web.pages import health as health_words
@@ -72,8 +73,21 @@ async def log(uid: str, number: int, artifact: str, request: Request, viewer: Cu
 
 @router.get("/{cluster}/{namespace}/{name}")
 async def named(cluster: str, namespace: str, name: str, viewer: CurrentViewer) -> Response:
+    _leave_to_api(f"{cluster}/{namespace}/")
     view = await viewer.reader.job_named(viewer.scope, cluster, namespace, name)
     return not_found("RayJob") if view is None else RedirectResponse(links.job(view.row.uid), status_code=302)
+
+
+@router.get("/{path:path}")
+async def anything_else(path: str) -> Response:
+    _leave_to_api(path)
+    return not_found("page")
+
+
+def _leave_to_api(path: str) -> None:
+    """What is not there is a page for people, and a problem document for programs."""
+    if f"/{path}".startswith(f"{urls.API}/"):
+        raise HTTPException(404, "there is nothing at this address")
 
 
 async def _job_page(viewer: Viewer, request: Request, view: JobView | None, number: int | None) -> Response:
