@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from archiver.cli import main
 from archiver.kube.preflight import Features, wanted_rights
 from archiver.settings import PREFIX, Settings, load_settings
 
@@ -156,6 +157,13 @@ def test_every_pod_meets_the_restricted_standard(name: str) -> None:
         }
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("name", pods())
+def test_every_command_is_one_of_the_command_line(name: str) -> None:
+    (container,) = pods()[name]["spec"]["containers"]
+    (command,) = container["args"]
+    assert command in main.commands
 
 
 @pytest.mark.parametrize("name", pods())
