@@ -44,8 +44,10 @@ class ListSnapshots:
 class SandboxCluster:
     """A cluster to be filled by a test or a replay.
 
-    ``bookmark_seconds``: pace of bookmarks. ``refuses_old_watches``: a watch from a forgotten version gets the 410 as
-    its HTTP status, as some servers and proxies do, rather than as an ERROR event in the stream.
+    ``bookmark_seconds``: pace of bookmarks. ``rotation_check_seconds``: how often logs are looked at for rotation (a
+    kubelet: 10; here less, because replays are short; 0 rotates exactly at ``rotate_at_bytes``).
+    ``refuses_old_watches``: a watch from a forgotten version gets the 410 as its HTTP status, as some servers and
+    proxies do, rather than as an ERROR event in the stream.
     ``pod_termination_seconds``: how long a pod that a user deletes takes to die.
     """
 
@@ -54,6 +56,7 @@ class SandboxCluster:
         *,
         bookmark_seconds: float = 60.0,
         rotate_at_bytes: int = ROTATE_AT_BYTES,
+        rotation_check_seconds: float = 1.0,
         history_limit: int = 200_000,
         pod_termination_seconds: float = 1.0,
     ) -> None:
@@ -65,6 +68,7 @@ class SandboxCluster:
         self.version = 1000
         self._history_limit = history_limit
         self._rotate_at_bytes = rotate_at_bytes
+        self._rotation_check_seconds = rotation_check_seconds
         self._pod_termination_seconds = pod_termination_seconds
         self._tables: dict[tuple[str, str], ObjectTable] = {}
         self._logs: dict[ContainerRun, ContainerLog] = {}
@@ -233,11 +237,20 @@ class SandboxCluster:
 
     def _log(self, run: ContainerRun) -> ContainerLog:
         if run not in self._logs:
-            self._logs[run] = ContainerLog(rotate_at_bytes=self._rotate_at_bytes)
+            self._logs[run] = ContainerLog(
+                rotate_at_bytes=self._rotate_at_bytes, check_seconds=self._rotation_check_seconds
+            )
         return self._logs[run]
 
     def find_log(self, run: ContainerRun) -> ContainerLog | None:
         return self._logs.get(run)
+
+    def current_log(self, run: ContainerRun, *, is_running: bool) -> ContainerLog:
+        """The log of a container's newest run, which is there from its start on, be it empty."""
+        log = self._log(run)
+        if not is_running and not log.is_finished:
+            log.finish()
+        return log
 
     def _forget_pod(self, pod: JsonObject) -> None:
         uid, key = pod["metadata"]["uid"], (pod["metadata"]["namespace"], pod["metadata"]["name"])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from weakref import WeakSet
 
 from archiver.sandbox.signals import Signal
 
@@ -34,9 +35,14 @@ class LogFile:
 
 
 class ContainerLog:
-    """The log of one container run. Older files than the newest are kept only by who still reads them."""
+    """The log of one container run. Older files than the newest are kept only by who still reads them.
 
-    def __init__(self, *, rotate_at_bytes: int) -> None:
+    ``check_seconds``: how often the size is looked at, so that a burst makes one large file, as with a kubelet. A
+    rotation by size waits for readers that are still on an older file: a kubelet's readers are never ten megabytes
+    behind, but ours share one event loop with the container. ``rotate`` itself waits for nobody.
+    """
+
+    def __init__(self, *, rotate_at_bytes: int, check_seconds: float = 0.0) -> None:
         self.file = LogFile()
         self.signal = Signal()
         self.is_finished = False
@@ -44,6 +50,9 @@ class ContainerLog:
         self.rotations = 0
         self._pending = bytearray()
         self._rotate_at_bytes = rotate_at_bytes
+        self._check_seconds = check_seconds
+        self._checked_at = time.monotonic()
+        self._readers: WeakSet[LogReader] = WeakSet()
 
     def write(self, data: bytes, *, stamp_ns: int | None = None) -> None:
         """What the container printed. Text after the last newline stays in the pipe, as in reality."""
@@ -66,10 +75,20 @@ class ContainerLog:
 
     def _append(self, data: bytes, stamp_ns: int | None, *, full: bool) -> None:
         size = len(data) + _FRAMING_BYTES
-        if self.file.entries and self.file.size_bytes + size > self._rotate_at_bytes:
+        if self.file.entries and self.file.size_bytes + size > self._rotate_at_bytes and self._is_check_due():
             self.rotate()
         self.file.entries.append(Entry(time.time_ns() if stamp_ns is None else stamp_ns, data, full))
         self.file.size_bytes += size
+
+    def _is_check_due(self) -> bool:
+        now = time.monotonic()
+        if now - self._checked_at < self._check_seconds or any(reader.is_behind for reader in self._readers):
+            return False
+        self._checked_at = now
+        return True
+
+    def attach(self, reader: "LogReader") -> None:
+        self._readers.add(reader)
 
     def rotate(self) -> None:
         """From now on the file until here can be read only by who has it open."""
@@ -111,6 +130,12 @@ class LogReader:
         self._at_line_start = True
         tail = options.tail_lines
         self._index = 0 if tail is None else max(0, len(self._file.entries) - tail)
+        log.attach(self)
+
+    @property
+    def is_behind(self) -> bool:
+        """Still on a file that was rotated away."""
+        return self._file is not self._log.file
 
     def pieces(self, *, at_least_bytes: int = 64 * 1024) -> Iterator[bytes]:
         """What is there, in pieces. A file that was rotated away is read to its end, then the newest is opened."""

@@ -122,8 +122,10 @@ class ObjectTable:
         for name in ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "deletionTimestamp"):
             if name in old:
                 metadata[name] = old[name]
-        if fresh.get("spec") != before.get("spec") and "generation" in old:
-            metadata["generation"] = old["generation"] + 1
+        if "generation" in old:
+            is_changed = fresh.get("spec") != before.get("spec")
+            given = metadata.get("generation", 0)
+            metadata["generation"] = max(old["generation"] + 1, given) if is_changed else old["generation"]
         fresh["apiVersion"], fresh["kind"] = before["apiVersion"], before["kind"]
 
     def delete(self, key: Key, *, grace_seconds: int | None = None, now: datetime | None = None) -> Stored:

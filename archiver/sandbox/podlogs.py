@@ -35,8 +35,7 @@ async def answer(cluster: SandboxCluster, request: web.BaseRequest, namespace: s
     options = _options(request, pod)
     if not (pod.get("spec") or {}).get("nodeName"):
         return web.Response(status=204)
-    run = _run(pod, options)
-    log = cluster.find_log(run)
+    log = _log(cluster, pod, options)
     if log is None or log.is_removed:
         text = f"unable to retrieve container logs for {_container_id(pod, options)}"
         return web.Response(body=text.encode(), content_type="text/plain")
@@ -109,7 +108,7 @@ def _container(asked: str, pod: JsonObject) -> str:
     return asked
 
 
-def _run(pod: JsonObject, options: LogOptions) -> ContainerRun:
+def _log(cluster: SandboxCluster, pod: JsonObject, options: LogOptions) -> ContainerLog | None:
     """Which run's file the kubelet would open; its refusals are 400s."""
     container, name = options.container, pod["metadata"]["name"]
     row = container_status(pod, container)
@@ -122,11 +121,11 @@ def _run(pod: JsonObject, options: LogOptions) -> ContainerRun:
     if options.previous:
         if not last:
             raise bad_request(f"previous terminated {where} not found")
-        return before
+        return cluster.find_log(before)
     if "running" in state or "terminated" in state:
-        return current
+        return cluster.current_log(current, is_running="running" in state)
     if last:
-        return before
+        return cluster.find_log(before)
     raise bad_request(f"{where} is waiting to start: {_waiting_text(state)}")
 
 
