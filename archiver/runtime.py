@@ -155,7 +155,29 @@ class _Work:
         seen = _Seen()
         # compiling the rules takes a second: before the watches start, and not on the event loop
         ruleset = await asyncio.to_thread(load_ruleset, settings.rules_dir)
-        tools = self._tools(catalog, streams, indexer, objects, session, seen, ruleset)
+        explainer = self._explainer(ruleset)
+        tools = Tools(
+            catalog=catalog,
+            streams=streams,
+            indexer=indexer,
+            logs=ApiServerPodLogs(self._transport),
+            ray=RayClient(Routes(session, ApiServerProxy(objects))),
+            objects=objects,
+            metrics=metrics,
+            settings=capture_settings(settings),
+            now=_now,
+            node=seen.node,
+            exists=seen.exists,
+            versions=lambda: self._versions,
+            is_store_healthy=lambda: streams.healthy,
+            explain=explainer.explain,
+        )
+        await self._run_all(tools, streams, indexer, objects, seen)
+
+    async def _run_all(
+        self, tools: Tools, streams: Streams, indexer: Indexer, objects: ApiServerObjects, seen: "_Seen"
+    ) -> None:
+        settings = self._settings
         controller = Controller(tools, cluster=settings.cluster, started_at=_now())
         informers = Informers(self._transport, controller.on_change, namespaces=settings.namespaces)
         seen.informers = informers
@@ -174,39 +196,10 @@ class _Work:
             ):
                 group.create_task(work, name=name)
 
-    def _tools(
-        self,
-        catalog: Catalog,
-        streams: Streams,
-        indexer: Indexer,
-        objects: ApiServerObjects,
-        session: aiohttp.ClientSession,
-        seen: "_Seen",
-        ruleset: Ruleset,
-    ) -> Tools:
-        archive = self._archive
-        reader = LogReader(archive.store, ZstdCodec())
-        explainer = Explainer(
-            ruleset,
-            archive.store,
-            lambda prefix, name: reader.iter_raw(keys.artifact_key(prefix, name)),
-        )
-        return Tools(
-            catalog=catalog,
-            streams=streams,
-            indexer=indexer,
-            logs=ApiServerPodLogs(self._transport),
-            ray=RayClient(Routes(session, ApiServerProxy(objects))),
-            objects=objects,
-            metrics=self._status.metrics,
-            settings=capture_settings(self._settings),
-            now=_now,
-            node=seen.node,
-            exists=seen.exists,
-            versions=lambda: self._versions,
-            is_store_healthy=lambda: streams.healthy,
-            explain=explainer.explain,
-        )
+    def _explainer(self, ruleset: Ruleset) -> Explainer:
+        store = self._archive.store
+        reader = LogReader(store, ZstdCodec())
+        return Explainer(ruleset, store, lambda prefix, name: reader.iter_raw(keys.artifact_key(prefix, name)))
 
     async def _write_row(self, manifest: Manifest, key: str) -> None:
         await record(self._archive.engine, manifest, key)

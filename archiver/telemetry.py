@@ -18,8 +18,12 @@ class Metrics:
     """The counters and gauges of one process, on a registry of their own."""
 
     def __init__(self) -> None:
-        registry = CollectorRegistry()
-        self.registry = registry
+        self.registry = CollectorRegistry()
+        self._define_capture(self.registry)
+        self._define_watches(self.registry)
+        self._define_states(self.registry)
+
+    def _define_capture(self, registry: CollectorRegistry) -> None:
         self.capture_lag_seconds = Histogram(
             "ray_archiver_capture_lag_seconds",
             "From the last container's end to the manifest",
@@ -40,6 +44,8 @@ class Metrics:
         )
         self.log_bytes_total = Counter("ray_archiver_log_bytes_total", "Bytes of logs", ["stage"], registry=registry)
         self.redactions_total = Counter("ray_archiver_redactions_total", "Secrets masked", ["rule"], registry=registry)
+
+    def _define_watches(self, registry: CollectorRegistry) -> None:
         self.watch_events_total = Counter(
             "ray_archiver_watch_events_total", "Changes seen", ["kind"], registry=registry
         )
@@ -52,6 +58,8 @@ class Metrics:
             ["kind"],
             registry=registry,
         )
+
+    def _define_states(self, registry: CollectorRegistry) -> None:
         self.spool_bytes = Gauge("ray_archiver_spool_bytes", "Bytes waiting on the spool", registry=registry)
         self.spool_oldest_seconds = Gauge(
             "ray_archiver_spool_oldest_seconds", "Age of the oldest waiting piece", registry=registry

@@ -6,9 +6,11 @@ counts as not working when it cannot connect; an HTTP status of any kind is an a
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 import aiohttp
+from yarl import URL
 
 from archiver.errors import KubeError, RayUnavailable
 from archiver.ports import HttpAnswer, KubeProxy, RayHead
@@ -53,20 +55,19 @@ class Routes:
 
         Raises RayUnavailable where no way leads there in time.
         """
-        asked = {**_authorization(head), **(headers or {})}
+        question = _Question(head, port, path, {**_authorization(head), **(headers or {})}, timeout_seconds, node_ip)
         failures: list[str] = []
         for way in self._order(head, node_ip):
             try:
-                answer = await self._get_by(way, head, port, path, asked, timeout_seconds, node_ip)
+                answer = await self._get_by(way, question)
             except (TimeoutError, aiohttp.ClientError, OSError, KubeError) as error:
                 failures.append(f"{way}: {type(error).__name__} {error}".strip())
                 self._working.pop(head.pod_uid, None)
                 continue
             self._remember(head, way, node_ip)
             return answer
-        raise RayUnavailable(
-            f"no way to port {port} of {head.namespace}/{head.pod}: {'; '.join(failures) or 'no address'}"
-        )
+        tried = "; ".join(failures) or "no address"
+        raise RayUnavailable(f"no way to port {port} of {head.namespace}/{head.pod}: {tried}")
 
     def _order(self, head: RayHead, node_ip: str | None) -> list[Way]:
         if node_ip is not None:
@@ -85,28 +86,39 @@ class Routes:
         if len(self._working) > _REMEMBERED_HEADS:
             self._working.popitem(last=False)
 
-    async def _get_by(
-        self,
-        way: Way,
-        head: RayHead,
-        port: int,
-        path: str,
-        headers: Mapping[str, str],
-        timeout_seconds: float,
-        node_ip: str | None,
-    ) -> HttpAnswer:
+    async def _get_by(self, way: Way, asked: "_Question") -> HttpAnswer:
+        head = asked.head
         if way is Way.PROXY and self._proxy is not None:
             return await self._proxy.proxy_get(
-                head.namespace, f"pods/{head.pod}:{port}", path, headers=headers, timeout_seconds=timeout_seconds
+                head.namespace,
+                f"pods/{head.pod}:{asked.port}",
+                asked.path,
+                headers=asked.headers,
+                timeout_seconds=asked.timeout_seconds,
             )
-        host = node_ip or head.pod_ip if way is Way.POD_IP else f"{head.service}.{head.namespace}.svc"
-        return await self._direct(f"http://{_bracketed(host or '')}:{port}{path}", headers, timeout_seconds)
+        host = asked.node_ip or head.pod_ip if way is Way.POD_IP else f"{head.service}.{head.namespace}.svc"
+        return await self._direct(f"http://{_bracketed(host or '')}:{asked.port}{asked.path}", asked)
 
-    async def _direct(self, url: str, headers: Mapping[str, str], timeout_seconds: float) -> HttpAnswer:
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=min(self._connect_seconds, timeout_seconds))
-        async with self._session.get(url, headers=headers, timeout=timeout, allow_redirects=False) as response:
+    async def _direct(self, url: str, asked: "_Question") -> HttpAnswer:
+        connect_seconds = min(self._connect_seconds, asked.timeout_seconds)
+        timeout = aiohttp.ClientTimeout(total=asked.timeout_seconds, sock_connect=connect_seconds)
+        # the path is encoded already: encoding it again would turn %20 into %2520
+        place = URL(url, encoded=True)
+        async with self._session.get(place, headers=asked.headers, timeout=timeout, allow_redirects=False) as response:
             body = await _bounded(response, self._limit_bytes)
             return HttpAnswer(response.status, {k.lower(): v for k, v in response.headers.items()}, body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A GET that any of the ways can ask."""
+
+    head: RayHead
+    port: int
+    path: str
+    headers: Mapping[str, str]
+    timeout_seconds: float
+    node_ip: str | None
 
 
 async def _bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
