@@ -1,9 +1,9 @@
 """What a query string asks for, as values: the job list's filter and page, the part of a log. Shared, not rendered."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from archiver.read.service import MAX_PAGE
 from archiver.read.views import JobFilter, PageRequest
@@ -11,25 +11,27 @@ from archiver.read.windows import MAX_LINES, Around, AtTime, Lines, Tail, Window
 
 MAX_WORDS = 50
 MAX_WORD_CHARS = 300
+_FIRST_YEAR, _LAST_YEAR = 1900, 9000
 _LAST_LINE = 2**53 - 1  # the largest whole number that every JSON reader keeps exact
 
 
-def _storable(word: str) -> str:
-    if "\0" in word:
-        raise ValueError("holds a NUL, which no name has")
-    return word
-
-
-def _in_range(moment: datetime) -> datetime:
-    """Postgres and Python agree on years 1 to 9999 in UTC only."""
-    if not 2 <= moment.year <= 9998:
-        raise ValueError("the year must lie between 2 and 9998")
+def _written_out(moment: object) -> object:
+    """A bare number would pass for seconds since 1970."""
+    if isinstance(moment, str) and "-" not in moment[1:]:
+        raise ValueError("write it out, as in 2026-03-01T12:00:00Z")
     return moment
 
 
-Word = Annotated[str, Field(max_length=MAX_WORD_CHARS), AfterValidator(_storable)]
+def _in_reach(moment: datetime) -> datetime:
+    """No RayJob is older or younger than that, and every zone can tell it."""
+    if moment.year < _FIRST_YEAR:
+        return datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC)
+    return datetime(_LAST_YEAR, 1, 1, tzinfo=UTC) if moment.year >= _LAST_YEAR else moment
+
+
+Word = Annotated[str, Field(max_length=MAX_WORD_CHARS)]
 Words = Annotated[list[Word], Field(max_length=MAX_WORDS)]
-Moment = Annotated[AwareDatetime, AfterValidator(_in_range)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_reach)]
 LineNumber = Annotated[int, Field(ge=1, le=_LAST_LINE)]
 
 
