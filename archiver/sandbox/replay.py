@@ -219,10 +219,9 @@ class Playback:
         if not entry.line_times:
             self._cluster.write_log(run, data, stamp_ns=self._clock.at_ns(entry.at))
             return
-        lines = data.splitlines(keepends=True) if b"\r" not in data else data.split(b"\n")
-        for line, moment in zip(lines, [*entry.line_times, *[entry.at] * len(lines)], strict=False):
-            text = line if line.endswith(b"\n") or b"\r" not in data else line + b"\n"
-            self._cluster.write_log(run, text, stamp_ns=self._clock.at_ns(moment))
+        moments = [*entry.line_times, *[entry.at] * data.count(b"\n")]
+        for line, moment in zip(_lines(data), moments, strict=False):
+            self._cluster.write_log(run, line, stamp_ns=self._clock.at_ns(moment))
 
     # --- Ray
 
@@ -250,6 +249,12 @@ class Playback:
                 node.set_answer(entry.path, Canned(entry.status, body, entry.content_type))
             case RayGoneEntry():
                 node.die(NodeState(entry.how))
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """With their newlines; the last may have none. Only newlines end a line."""
+    *whole, rest = data.split(b"\n")
+    return [line + b"\n" for line in whole] + ([rest] if rest else [])
 
 
 def _words(recording: Recording, cluster: SandboxCluster, name_suffix: str) -> dict[str, str]:
