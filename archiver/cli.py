@@ -351,3 +351,7 @@ def _add_reading_commands() -> None:
 
 
 _add_reading_commands()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""``python -m archiver``."""
+
+from archiver.cli import main
+
+main()
