@@ -14,7 +14,7 @@ _ESCAPE = re.compile(
 )
 # C0 but tab, DEL, C1, bytes that were not UTF-8 (surrogateescape), and what reorders or hides the text beside it.
 _ACTING = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]+"
 )
 
 _FLAGS = {1: "bold", 2: "faint", 3: "italic", 4: "underline", 7: "inverse", 9: "strike"}
@@ -77,7 +77,7 @@ def _visible(text: str, style: Style) -> Iterator[Span]:
     for match in _ACTING.finditer(text):
         if match.start() > position:
             yield Span(text[position : match.start()], style)
-        yield Span(_escaped(match[0]), style, is_raw=True)
+        yield Span("".join(map(_escaped, match[0])), style, is_raw=True)
         position = match.end()
     if position < len(text):
         yield Span(text[position:], style)

@@ -213,6 +213,14 @@ async def test_a_running_job_is_not_called_failed(client: httpx.AsyncClient) -> 
     assert "failed 12 m ago" not in said
 
 
+async def test_what_succeeded_is_given_no_cause(client: httpx.AsyncClient, reader: SampleReader) -> None:
+    reader.rows = (samples.row("fine", "succeeded", cause=samples.NCCL, decisive=samples.MAIN.decisive),)
+    assert samples.NCCL.title not in await text(client, "/?status=all")
+    said = words(await text(client, "/jobs/uid-fine"))
+    assert "fine succeeded" in said
+    assert "The driver ended well, and Ray called the job a success." in said
+
+
 async def test_each_attempt_has_its_own_page(client: httpx.AsyncClient) -> None:
     said = words(await text(client, f"{JOB}/attempts/1"))
     assert "failed and was retried" in said

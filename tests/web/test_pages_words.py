@@ -63,6 +63,16 @@ def test_says_which_restart_of_a_container_a_log_is_of() -> None:
     assert words.source(LogSource(LogKind.HEAD, run)) == "head head-7h2ws / ray-head, restart 2"
 
 
+def test_names_the_place_of_a_cited_line_as_people_do() -> None:
+    assert words.place("driver.log", 812) == "driver:812"
+    assert words.place("submitter-x.log", 3) == "submitter-x:3"
+    assert words.place("k8s_events", 1) == "Kubernetes Events"
+
+
+def test_versions_are_those_of_what_ran() -> None:
+    assert words.versions({"archiver": "0.1.0", "ray": "2.52.1", "kuberay": "1.6.2"}) == "KubeRay 1.6.2, Ray 2.52.1"
+
+
 def test_a_log_time_keeps_its_nanoseconds() -> None:
     assert words.nanoseconds(1_787_109_164_123_456_789) == "2026-08-19T03:12:44.123456789Z"
 

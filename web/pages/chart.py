@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from archiver.core.timeline import Lane, Severity, TimelineEntry
 from web.pages import words
@@ -10,6 +10,7 @@ from web.pages import words
 WIDTH = 1000
 MAX_PODS = 8
 _TICKS = 4
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _LANES = {
     Lane.RAYJOB: "RayJob",
     Lane.RAYCLUSTER: "RayCluster",
@@ -46,26 +47,25 @@ class Chart:
 
 
 def draw(entries: Sequence[TimelineEntry], *, ray_cluster: str = "") -> Chart | None:
-    """Pods are called by what follows their cluster's name. None where there are fewer than two moments."""
-    if not entries:
-        return None
-    start = min(entry.at for entry in entries)
-    span = max(entry.until or entry.at for entry in entries) - start
+    """None where there are fewer than two moments. Pods are called by what follows their cluster's name.
+
+    Lines of logs do not stretch the axis, because their times may be wrong.
+    """
+    framing = [entry for entry in entries if entry.lane is not Lane.LOG]
+    start = min((entry.at for entry in framing), default=_NEVER)
+    span = max((entry.until or entry.at for entry in framing), default=_NEVER) - start
     if span <= timedelta(0):
         return None
-    pods = _pods(entries)
-    groups = [(_LANES[lane], [e for e in entries if e.lane is lane]) for lane in (Lane.RAYJOB, Lane.RAYCLUSTER)]
+    shown = [entry for entry in entries if start <= entry.at <= start + span]
+    pods = list(dict.fromkeys(entry.subject for entry in shown if entry.lane is Lane.POD))
+    groups = [(_LANES[lane], [e for e in shown if e.lane is lane]) for lane in (Lane.RAYJOB, Lane.RAYCLUSTER)]
     groups += [
-        (pod.removeprefix(f"{ray_cluster}-"), [e for e in entries if e.lane is Lane.POD and e.subject == pod])
+        (pod.removeprefix(f"{ray_cluster}-"), [e for e in shown if e.lane is Lane.POD and e.subject == pod])
         for pod in pods[:MAX_PODS]
     ]
-    groups += [(title, [e for e in entries if e.lane is lane]) for lane, title in list(_LANES.items())[2:]]
+    groups += [(title, [e for e in shown if e.lane is lane]) for lane, title in list(_LANES.items())[2:]]
     rows = tuple(Row(label, tuple(_mark(e, start, span) for e in group)) for label, group in groups if group)
     return Chart(rows, _ticks(start, span), max(0, len(pods) - MAX_PODS))
-
-
-def _pods(entries: Sequence[TimelineEntry]) -> list[str]:
-    return list(dict.fromkeys(entry.subject for entry in entries if entry.lane is Lane.POD))
 
 
 def _mark(entry: TimelineEntry, start: datetime, span: timedelta) -> Mark:

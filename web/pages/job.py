@@ -1,11 +1,11 @@
 """What the page of a RayJob shows: the answer first, then the course of things and the evidence. Plain values."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from archiver.core.model import ArtifactKind, Completeness, LogKind
 from archiver.core.timeline import Lane, Severity, TimelineEntry
-from archiver.read.views import ArtifactView, AttemptView, JobView, LogWindow
+from archiver.read.views import ArtifactView, AttemptView, JobView, LogWindow, VerdictView
 from web.pages import links, marks, status, words
 from web.pages.reasons import ray_error, reason
 
@@ -14,6 +14,8 @@ _MAIN_LANES = (Lane.RAYJOB, Lane.RAYCLUSTER, Lane.CAPTURE)
 # where Ray's message goes over into the driver log's tail
 _TAIL_FOLLOWS = ", last available logs"
 MAX_ENTRIES = 500
+MAX_TEXT = 300
+MAX_SYMPTOMS = 5
 CONTEXT_LINES = 3
 TAIL_LINES = 14
 
@@ -64,13 +66,12 @@ class Course:
 def headline_parts(attempt: AttemptView) -> tuple[str, ...]:
     """The line under the name: whose it was, what it had, what it ran on."""
     gpus = words.plural(attempt.resources.gpus, "GPU") if attempt.resources.gpus else None
-    versions = ", ".join(f"{name} {value}" for name, value in sorted(attempt.versions.items()))
     parts = (
         words.attribution("team", attempt.team),
         words.attribution("queue", attempt.queue),
         gpus,
         words.attribution("submitted by", attempt.submitter),
-        versions,
+        words.versions(attempt.versions),
         attempt.submission_mode,
     )
     return tuple(part for part in parts if part)
@@ -90,16 +91,23 @@ def tabs(job: JobView, current: AttemptView) -> tuple[Tab, ...]:
     )
 
 
+def verdict(attempt: AttemptView) -> VerdictView | None:
+    """Why it failed; what went well needs no cause, whatever was seen on its way."""
+    return None if attempt.status == "succeeded" else attempt.verdict
+
+
 def _why_short(attempt: AttemptView) -> str:
-    if attempt.verdict:
-        return attempt.verdict.brief.title
+    told = verdict(attempt)
+    if told:
+        return told.brief.title
     return reason(attempt.outcome.reason)
 
 
 def sentence(attempt: AttemptView) -> str:
     """Why it ended, in one sentence; without a verdict, what KubeRay and Ray said themselves."""
-    if attempt.verdict:
-        return attempt.verdict.summary or attempt.verdict.brief.title
+    told = verdict(attempt)
+    if told:
+        return told.summary or told.brief.title
     if attempt.status == "succeeded":
         return "The driver ended well, and Ray called the job a success."
     if attempt.status == "running":
@@ -170,12 +178,12 @@ def tail_excerpt(uid: str, number: int, window: LogWindow) -> Excerpt:
 def cited_excerpt(uid: str, number: int, window: LogWindow, line: int) -> Excerpt:
     """A cited line with the lines around it."""
     href = links.log(uid, number, window.artifact.name, line=line)
-    return Excerpt(f"{_log_word(window.artifact)}:{line}", href, _lines(uid, number, window, line))
+    return Excerpt(words.place(_log_word(window.artifact), line), href, _lines(uid, number, window, line))
 
 
 def quoted(source: str, text: str) -> Excerpt:
     """A citation that is no line of an archived log: a field, an event, a condition."""
-    return Excerpt(source, None, (), marks.line_text(text.encode("utf-8", "surrogateescape")))
+    return Excerpt(words.place(source), None, (), _clean(text))
 
 
 def _lines(uid: str, number: int, window: LogWindow, decisive: int | None) -> tuple[ExcerptLine, ...]:
@@ -197,10 +205,23 @@ def _log_word(artifact: ArtifactView) -> str:
 
 def course(entries: Iterable[TimelineEntry], *, whole: bool) -> Course:
     """Without ``whole`` only status changes, capture, warnings and errors."""
-    everything = tuple(entries)
+    everything = tuple(replace(entry, title=_clean(entry.title), detail=_clean(entry.detail)) for entry in entries)
     shown = everything if whole else tuple(entry for entry in everything if _matters(entry))
     kept = shown[-MAX_ENTRIES:]
     return Course(kept, len(everything), len(kept) == len(everything))
+
+
+def symptoms(attempt: AttemptView) -> tuple[str, ...]:
+    """What follows from the cause: the first few, each in a few words."""
+    told = verdict(attempt)
+    found = told.symptoms if told else ()
+    return tuple(_clean(text, 140) for text in found[:MAX_SYMPTOMS])
+
+
+def _clean(text: str, limit: int = MAX_TEXT) -> str:
+    """One bounded line of text that nothing in it can make act."""
+    line = marks.line_text(" ".join(text[: limit * 8].split()).encode("utf-8", "surrogateescape"))
+    return words.short(line, limit)
 
 
 def _matters(entry: TimelineEntry) -> bool:

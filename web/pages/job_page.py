@@ -33,7 +33,8 @@ def _values(view: JobView, shown: AttemptView) -> dict[str, object]:
         "edge": status.EDGES.get(status.mark(shown.status).css, ""),
         "sentence": words.sentence(shown),
         "message": words.message_head(shown),
-        "verdict": shown.verdict,
+        "verdict": words.verdict(shown),
+        "symptoms": words.symptoms(shown),
         "artifacts": words.sorted_evidence(shown),
         "evidence_parts": words.evidence_summary(shown),
         "facts": words.facts(shown),
@@ -47,8 +48,9 @@ def _course(entries: tuple[TimelineEntry, ...], cluster: str, *, whole: bool) ->
 
 async def _excerpts(viewer: Viewer, uid: str, shown: AttemptView) -> list[words.Excerpt]:
     """The lines that the verdict cites; without a verdict the end of the most telling log."""
-    if shown.verdict and shown.verdict.evidence:
-        cited = shown.verdict.evidence[:MAX_CITATIONS]
+    told = words.verdict(shown)
+    if told and told.evidence:
+        cited = told.evidence[:MAX_CITATIONS]
         return list(await asyncio.gather(*(_cited(viewer, uid, shown.number, place) for place in cited)))
     telling = words.telling_log(shown)
     if telling is None:

@@ -38,6 +38,7 @@ class Row:
     reason_words: str
     decisive: DecisiveLine | None
     decisive_href: str | None
+    place: str
     completeness: Completeness
     completeness_reason: str
 
@@ -72,7 +73,7 @@ def values(
     return {
         "heading": "Failures" if not query.statuses else "RayJobs",
         "search": query.text,
-        "summary": summary(everything),
+        "summary": summary(everything, counted if not query.statuses else None),
         "tabs": tabs(query, everything),
         "chips": chips(query),
         "clear_href": query.without("choices").href,
@@ -92,7 +93,7 @@ def rows(page: JobPage) -> tuple[Row, ...]:
 
 def _row(row: JobRow) -> Row:
     ran = words.duration(row.duration_seconds) if row.duration_seconds is not None else None
-    cost = (f"{'runs' if row.ended is None else 'ran'} {ran}" if ran else None, _gpus(row.gpus))
+    cost = (f"{'runs' if row.status == 'running' else 'ran'} {ran}" if ran else None, _gpus(row.gpus))
     return Row(
         uid=row.uid,
         name=row.name,
@@ -105,10 +106,11 @@ def _row(row: JobRow) -> Row:
         at=row.at,
         cost=_present(*cost),
         attempts=row.attempts,
-        cause=row.cause,
+        cause=None if row.status == "succeeded" else row.cause,
         reason_words=reason(row.reason),
-        decisive=_clean(row.decisive),
+        decisive=None if row.status == "succeeded" else _clean(row.decisive),
         decisive_href=_decisive_href(row),
+        place=words.place(row.decisive.source, row.decisive.line) if row.decisive else "",
         completeness=row.completeness,
         completeness_reason=row.completeness_reason,
     )
@@ -136,8 +138,8 @@ def _decisive_href(row: JobRow) -> str | None:
     return links.log(row.uid, row.attempts[-1].number, line.artifact, line=line.line)
 
 
-def summary(everything: FacetsView) -> Summary:
-    """The sentence at the top, over all statuses. Exact up to the number that the facets looked at."""
+def summary(everything: FacetsView, failures_only: FacetsView | None) -> Summary:
+    """The sentence at the top, exact up to the number that the facets looked at. Evidence is told of what has ended."""
     if not everything.total:
         return Summary("Nothing archived yet", ())
     total = f"the newest {words.number(everything.total)}" if everything.capped else words.number(everything.total)
@@ -145,7 +147,7 @@ def summary(everything: FacetsView) -> Summary:
     headline = f"{words.number(failures)} of {total} RayJobs failed" if failures else "No RayJob failed"
     lost = words.gpu_hours(everything.gpu_seconds_lost) + " lost" if everything.gpu_seconds_lost else None
     of = None if failures else f"{total} looked at"
-    return Summary(headline, _present(of, lost, _evidence_words(everything)))
+    return Summary(headline, _present(of, lost, _evidence_words(failures_only) if failures_only else None))
 
 
 def _counts(facets: FacetsView, name: str) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Numbers and moments as people say them. Every function is pure; ``now`` is an argument."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from archiver.core.model import Attribution, Completeness, LogKind, LogSource
@@ -123,6 +124,37 @@ _KINDS = {
     LogKind.INIT: "init container",
     LogKind.RAY: "Ray file",
 }
+
+
+_PLACES = {
+    "driver.log": "driver",
+    "k8s_events": "Kubernetes Events",
+    "node_conditions": "node conditions",
+    "pods": "pod status",
+    "ray.job": "Ray's job record",
+    "rayjob_status": "RayJob status",
+    "rayjob.status": "RayJob status",
+}
+
+
+def place(where: str, line: int | None = None) -> str:
+    """Where a cited line stands: ``driver:812``; fields and events have no line worth telling."""
+    name = _PLACES.get(where, where.removesuffix(".log"))
+    return f"{name}:{line}" if line is not None and where not in _PLACES.keys() - {"driver.log"} else name
+
+
+_PRODUCTS = {"kuberay": "KubeRay", "ray": "Ray", "kubernetes": "Kubernetes"}
+
+
+def versions(found: Mapping[str, str]) -> str:
+    """``KubeRay 1.6.2, Ray 2.52.1, Kubernetes v1.34.4``; the archiver's own stands at the foot of every page."""
+    known = {name.lower(): version for name, version in found.items()}
+    return ", ".join(f"{title} {known[name]}" for name, title in _PRODUCTS.items() if known.get(name))
+
+
+def short(text: str, limit: int) -> str:
+    """At most so many characters, with a sign where something is left out."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def completeness(value: Completeness) -> str:

@@ -70,8 +70,7 @@ def test_a_style_ends_with_its_reset() -> None:
 def test_shows_bytes_that_are_not_text() -> None:
     assert parse(b"a\xff\x00b".decode("utf-8", "surrogateescape")) == (
         Span("a"),
-        Span("\\xff", is_raw=True),
-        Span("\\x00", is_raw=True),
+        Span("\\xff\\x00", is_raw=True),
         Span("b"),
     )
 
