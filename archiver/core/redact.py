@@ -97,8 +97,12 @@ class Redactor:
         return line
 
     def _begin_key(self, line: bytes) -> bytes:
-        text, count = _KEY_ON_LINE.subn(lambda found: found[1] + (_KEY if found[2].strip() else found[2]), line)
-        self.counts["private-key"] += count
+        def hide(found: re.Match[bytes]) -> bytes:
+            is_new = found[2] != _KEY
+            self.counts["private-key"] += is_new
+            return found[1] + (_KEY if is_new and found[2].strip() else found[2])
+
+        text = _KEY_ON_LINE.sub(hide, line)
         is_ended = KEY_END.search(line, line.rfind(b"-----BEGIN")) is not None
         self._key_lines = 0 if is_ended else _KEY_LINES
         return text

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
@@ -17,7 +18,6 @@ from archiver.errors import StoreConflict, StoreDenied, StoreError, StoreNoBucke
 from archiver.ports import ObjectInfo
 
 _COPY_BYTES = 1024 * 1024
-_PAGE = 1000
 _TEMPORARY = ".tmp"
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,8 +26,9 @@ R = TypeVar("R")
 class FilesystemStore:
     """An ObjectStore over a folder, which is made where it is missing. Keys are checked: nothing escapes the folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, page_keys: int = 1000) -> None:
         self._root = root
+        self._page_keys = page_keys
         self._temporary = root / _TEMPORARY
 
     async def put(self, key: str, body: bytes, *, if_absent: bool = False) -> ObjectInfo:
@@ -45,7 +46,7 @@ class FilesystemStore:
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[ObjectInfo]:
         """See ObjectStore."""
         found = self._walk(self._root, "", prefix, after)
-        while page := await asyncio.to_thread(self._guard, _take, found):
+        while page := await asyncio.to_thread(self._guard, _take, found, self._page_keys):
             for info in page:
                 yield info
 
@@ -147,8 +148,8 @@ class FilesystemStore:
         return self._root.joinpath(*parts)
 
 
-def _take(found: Iterator[ObjectInfo]) -> list[ObjectInfo]:
-    return [info for info, _ in zip(found, range(_PAGE), strict=False)]
+def _take(found: Iterator[ObjectInfo], count: int) -> list[ObjectInfo]:
+    return list(islice(found, count))
 
 
 def _entries(folder: Path) -> list[tuple[str, str]]:

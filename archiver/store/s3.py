@@ -50,6 +50,7 @@ class S3Options:
     read_timeout_seconds: float = 30.0
     call_timeout_seconds: float = 60.0
     max_connections: int = 32
+    page_keys: int = 1000
 
 
 class S3Store:
@@ -140,7 +141,11 @@ class S3Store:
 
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[ObjectInfo]:
         """See ObjectStore."""
-        arguments: dict[str, Any] = {"Bucket": self._options.bucket, "Prefix": prefix}
+        arguments: dict[str, Any] = {
+            "Bucket": self._options.bucket,
+            "Prefix": prefix,
+            "MaxKeys": self._options.page_keys,
+        }
         if after:
             arguments["StartAfter"] = after
         while True:
