@@ -4,6 +4,7 @@ Objects are held as compact JSON: a third of the memory of dictionaries, and nob
 """
 
 import json
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ def is_newer(version: str, known: str) -> bool:
 
 
 class Cache:
-    """The objects of one watch. ``body_limit`` bounds how many are kept whole; of older ones the identity stays."""
+    """The objects of one watch. ``body_limit`` bounds how many are kept whole: of older ones the uid and version stay,
+    so that none is told twice, but they are found neither by name nor by owner."""
 
     def __init__(self, kind: Kind, *, body_limit: int | None = None) -> None:
         self._kind = kind
@@ -134,7 +136,7 @@ class Cache:
         return Entry(
             uid=metadata["uid"],
             version=metadata["resourceVersion"],
-            namespace=metadata.get("namespace") or "",
+            namespace=sys.intern(metadata.get("namespace") or ""),
             name=metadata["name"],
             owners=owner_uids(self._kind, document),
             packed=json.dumps(trimmed, separators=(",", ":")).encode(),
@@ -151,7 +153,8 @@ class Cache:
             self._drop_old_bodies(self._body_limit)
 
     def _unlink(self, entry: Entry) -> None:
-        self._uid_of.pop(entry.key, None)
+        if self._uid_of.get(entry.key) == entry.uid:
+            del self._uid_of[entry.key]
         for owner in entry.owners:
             siblings = self._children[owner]
             siblings.discard(entry.uid)
@@ -163,7 +166,8 @@ class Cache:
             uid, _ = self._with_body.popitem(last=False)
             old = self._by_uid.get(uid)
             if old is not None:
-                old.packed = b""
+                self._unlink(old)
+                old.owners, old.packed = (), b""
 
 
 def identity(document: Document) -> tuple[str, str]:

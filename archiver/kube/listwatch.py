@@ -9,7 +9,7 @@ from archiver.errors import KubeGone, KubeUnavailable
 from archiver.kube.answers import Call, error_of
 from archiver.kube.resources import Resource
 from archiver.kube.transport import Transport, next_chunk
-from archiver.kube.watchlines import WatchEvent, WatchLines
+from archiver.kube.watchlines import WatchEvent, WatchLines, has_identity
 from archiver.ports import Kind
 
 
@@ -106,7 +106,10 @@ class ListWatch:
         metadata = answer.get("metadata") if isinstance(answer, dict) else None
         if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
             raise KubeUnavailable(f"cannot {call.intent}: the answer is no list")
-        items = [self._describe(item) for item in answer.get("items") or ()]
+        items = answer.get("items") or []
+        if not isinstance(items, list) or not all(has_identity(item) for item in items):
+            raise KubeUnavailable(f"cannot {call.intent}: the answer lists what is no object")
+        items = [self._describe(item) for item in items]
         return Page(items, str(metadata["resourceVersion"]), str(metadata.get("continue") or ""))
 
     def _described(self, event: WatchEvent) -> WatchEvent:

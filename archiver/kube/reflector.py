@@ -53,7 +53,12 @@ class Reflector:
 
     async def run(self) -> None:
         while True:
-            wait_seconds = await self.step()
+            try:
+                wait_seconds = await self.step()
+            except Exception:
+                # The top of the task: whatever a broken object did to us, the other watches and the next try go on.
+                _log.exception("watch failed", watch=self.target.name)
+                wait_seconds = self._again("failed", relist=True)
             await asyncio.sleep(wait_seconds)
 
     async def step(self) -> float:

@@ -60,13 +60,20 @@ def parse_line(text: bytes) -> WatchEvent:
     if kind not in _TYPES or not isinstance(document.get("object"), dict):
         raise MalformedWatch(f"a line of the watch is no watch event (type {kind!r})")
     event = WatchEvent(kind, document["object"])
-    if kind != "ERROR" and not _has_identity(event):
+    is_sound = {"ERROR": True, "BOOKMARK": _has_version(event.object)}.get(event.type, has_identity(event.object))
+    if not is_sound:
         raise MalformedWatch(f"a watch event ({kind}) has no resource version or uid")
     return event
 
 
-def _has_identity(event: WatchEvent) -> bool:
-    metadata = event.object.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("resourceVersion"), str):
+def has_identity(document: Any) -> bool:
+    """Whether a document is an object that can be told from all others."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("namespace", ""), str):
         return False
-    return event.type == "BOOKMARK" or (isinstance(metadata.get("uid"), str) and isinstance(metadata.get("name"), str))
+    return all(isinstance(metadata.get(key), str) for key in ("uid", "name", "resourceVersion"))
+
+
+def _has_version(document: dict[str, Any]) -> bool:
+    metadata = document.get("metadata")
+    return isinstance(metadata, dict) and isinstance(metadata.get("resourceVersion"), str)

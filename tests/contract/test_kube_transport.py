@@ -12,9 +12,11 @@ from archiver.errors import KubeDenied, KubeError, KubeGone, KubeUnavailable
 from archiver.kube.access import Credentials, PlainAccess
 from archiver.kube.answers import Call
 from archiver.kube.discovery import kuberay_version
+from archiver.kube.listwatch import ListWatch, Target, Timing
 from archiver.kube.objects import ApiServerObjects, ProxyKind, ProxyRequest, ProxyTarget
 from archiver.kube.pacing import TokenBucket
 from archiver.kube.preflight import Features, missing_rights
+from archiver.kube.resources import CANDIDATES
 from archiver.kube.transport import Transport
 from archiver.ports import Kind
 from archiver.sandbox.server import SandboxServer
@@ -125,6 +127,27 @@ async def test_an_answer_that_does_not_come_is_unavailable() -> None:
     async with scripted(handler) as transport:
         with pytest.raises(KubeUnavailable, match="cannot list pods in all namespaces: no answer in time"):
             await transport.read_json(LIST, timeout_seconds=0.2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "a"}}]},
+        {"metadata": {"resourceVersion": "1"}, "items": ["text"]},
+        {"metadata": {"resourceVersion": "1"}, "items": {"a": 1}},
+        {"metadata": {}, "items": []},
+        [],
+        "text",
+    ],
+)
+async def test_an_answer_that_is_no_list_is_unavailable(answer: object) -> None:
+    async def handler(request: web.BaseRequest) -> web.Response:
+        return web.json_response(answer)
+
+    async with scripted(handler) as transport:
+        source = ListWatch(transport, CANDIDATES[Kind.POD][0], Target(Kind.POD), Timing())
+        with pytest.raises(KubeUnavailable, match="the answer"):
+            await source.page(limit=500)
 
 
 @pytest.mark.parametrize("body", [b"<html>login</html>", b"{", b"\xff"])

@@ -103,10 +103,13 @@ def test_keeps_bodies_of_the_newest_events_only() -> None:
         event = kube_event(f"e{number}", uid="pod-1")
         event["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(number + 1)}
         cache.apply(ADDED, event)
-    assert ["reason" in found for found in cache.children("pod-1")] == [False, False, True, True]
+    assert [found["metadata"]["name"] for found in cache.children("pod-1")] == ["e2", "e3"]
+    assert cache.get("team-a", "e0") is None
     again = kube_event("e0", uid="pod-1")
     again["metadata"] |= {"uid": "u0", "resourceVersion": "1"}
     assert cache.apply(ADDED, again) == [], "the identity stays known"
+    assert sorted(types(cache.forget_unseen({"u3"}, "9"))) == [(DELETED, "u0"), (DELETED, "u1"), (DELETED, "u2")]
+    assert len(cache) == 1
 
 
 def test_versions_that_are_no_numbers_are_compared_for_equality() -> None:
@@ -116,7 +119,7 @@ def test_versions_that_are_no_numbers_are_compared_for_equality() -> None:
     assert not is_newer("9", "10")
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_the_changes_lead_to_the_servers_state(data: st.DataObject) -> None:
     """A server's history with watches that break off anywhere and lists at any moment."""

@@ -1,7 +1,7 @@
 """The kubelet's complaints inside a log: found in any chunking, never found in a container's own words."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archiver.errors import KubeNotReady, KubeUnavailable
@@ -20,12 +20,14 @@ def read(data: bytes, sizes: list[int]) -> tuple[bytes, str]:
     return text + kubelet.flush(), str(kubelet.complaint or "")
 
 
+@settings(deadline=None)
 @given(log_lines, st.lists(st.integers(0, 60)), st.sampled_from([b"", STAMP + b"no end", STAMP]))
 def test_log_text_passes_unchanged(lines: list[bytes], sizes: list[int], end: bytes) -> None:
     data = b"".join(lines) + end
     assert read(data, sizes) == (data, "")
 
 
+@settings(deadline=None)
 @given(log_lines, st.lists(st.integers(0, 60)), st.sampled_from(words))
 def test_text_ends_where_the_kubelet_complains(lines: list[bytes], sizes: list[int], complaint: bytes) -> None:
     before = b"".join(lines)

@@ -82,7 +82,7 @@ def test_owners_are_owner_references_and_what_an_event_is_about() -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_broken_objects_are_trimmed_all_the_same(kind: Kind, data: st.DataObject) -> None:
     leaf = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

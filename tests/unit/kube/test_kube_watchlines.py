@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archiver.kube.watchlines import LINE_LIMIT_BYTES, MalformedWatch, WatchEvent, WatchLines
@@ -27,6 +27,7 @@ streams = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(streams, st.lists(st.integers(1, 50)))
 def test_any_chunking_gives_the_same_events(stream: list[bytes], sizes: list[int]) -> None:
     data = b"".join(stream)
@@ -38,6 +39,7 @@ def test_any_chunking_gives_the_same_events(stream: list[bytes], sizes: list[int
     assert len(decode([data])) == len(stream)
 
 
+@settings(deadline=None)
 @given(streams.filter(bool), st.data())
 def test_a_stream_cut_anywhere_gives_whole_events_only(stream: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(stream)

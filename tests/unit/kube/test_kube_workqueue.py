@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archiver.errors import StoreUnavailable
@@ -141,6 +141,7 @@ async def test_cancelling_ends_all_workers() -> None:
     assert ended == 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30))
 def test_no_added_key_is_forgotten(keys: list[str]) -> None:
     async def story() -> None:
@@ -172,6 +173,7 @@ def test_backoff_grows_is_capped_and_resets() -> None:
     assert backoff.next_seconds() <= 1.0
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 0.2), min_size=1, max_size=200))
 def test_the_token_bucket_keeps_its_rate(pauses: list[float]) -> None:
     bucket = TokenBucket(rate_per_second=10.0, burst=5.0)
