@@ -1,6 +1,6 @@
 """What the log page shows: which window its address asks for, lines as markup, gaps where they are."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -129,17 +129,24 @@ def lines(address: LogAddress, query: LogQuery, window: LogWindow) -> Iterator[L
     before = window.lines[0].number - 1 if window.lines else 0
     for at in sorted(at for at in gaps if at <= before or not window.lines):
         yield from (Line(gap=gap_words(gap)) for gap in gaps[at])
+    href_of = _line_hrefs(address, query)
     for line in window.lines:
-        yield _line(address, query, line, window.focus_line)
+        yield _line(href_of(line.number), query, line, window.focus_line)
         yield from (Line(gap=gap_words(gap)) for gap in gaps.get(line.number, ()))
 
 
-def _line(address: LogAddress, query: LogQuery, line: LogLine, focus: int | None) -> Line:
+def _line_hrefs(address: LogAddress, query: LogQuery) -> Callable[[int], str]:
+    """The address of each line; what they share is built once."""
+    before, _, after = address.href(query.at_line(1)).removesuffix("#L1").partition("line=1")
+    return lambda number: f"{before}line={number}{after}#L{number}"
+
+
+def _line(href: str, query: LogQuery, line: LogLine, focus: int | None) -> Line:
     markup, hidden = marks.line_markup(line.data, all_states=query.states)
     return Line(
         number=line.number,
         markup=markup,
-        href=address.href(query.at_line(line.number)),
+        href=href,
         time=words.nanoseconds(line.time_ns) if query.times and line.time_ns is not None else "",
         hidden_states=hidden,
         is_focus=line.number == focus,
