@@ -57,7 +57,7 @@ class SandboxCluster:
         bookmark_seconds: float = 60.0,
         rotate_at_bytes: int = ROTATE_AT_BYTES,
         rotation_check_seconds: float = 1.0,
-        history_limit: int = 200_000,
+        history_limit: int = 20_000,
         pod_termination_seconds: float = 1.0,
     ) -> None:
         self.catalogue = Catalogue()

@@ -274,6 +274,16 @@ def node(name: str, *, cpus: int, memory: str, gpus: int = 0, instance: str = ""
     }
 
 
+def operator(version: str) -> JsonObject:
+    """KubeRay's own Deployment, from which its version is read."""
+    labels = {"app.kubernetes.io/name": "kuberay-operator"}
+    container = {"name": "kuberay-operator", "image": f"quay.io/kuberay/operator:v{version}"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    metadata = {"name": "kuberay-operator", "namespace": "kuberay-system", "labels": labels}
+    body = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": body}
+
+
 @dataclass(frozen=True, slots=True)
 class EventText:
     """What an Event says. ``component`` is who reports it."""

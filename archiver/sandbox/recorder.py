@@ -33,7 +33,7 @@ from archiver.sandbox.recording import (
 from archiver.sandbox.recordingfile import write_recording
 from archiver.sandbox.signals import wait_for
 from archiver.sandbox.tape import Tape
-from archiver.sandbox.taping import RayTaping, Tapehead, tape_log
+from archiver.sandbox.taping import LogTaping, RayTaping, Tapehead
 
 _LOOK_SECONDS = 0.1
 _FAREWELL_SECONDS = 3.0
@@ -113,14 +113,12 @@ class _Recorder:
         for pod in self._tape.pods():
             for wanted in wanted_logs(pod):
                 if wanted.run not in self._tasks:
-                    follow = tape_log(self._logs, wanted, self._head, self._is_running(pod, wanted.run))
-                    self._tasks[wanted.run] = group.create_task(follow, name=f"record: log {wanted.run.pod}")
+                    taping = LogTaping(wanted, self._head).run(self._logs, self._is_running(pod, wanted.run))
+                    self._tasks[wanted.run] = group.create_task(taping, name=f"record: log {wanted.run.pod}")
         for pod in self._tape.heads():
             if uid(pod) not in self._tasks and text(pod, "status", "podIP"):
-                taping = RayTaping(self._proxy, self._namespace, name(pod), self._head, self._pod_at)
-                self._tasks[uid(pod)] = group.create_task(
-                    taping.run(self._is_there(pod)), name=f"record: ray {name(pod)}"
-                )
+                ray = RayTaping(self._proxy, self._namespace, name(pod), self._head, self._pod_at)
+                self._tasks[uid(pod)] = group.create_task(ray.run(self._is_there(pod)), name=f"record: ray {name(pod)}")
 
     def _pod_at(self, address: str) -> str:
         """The name of our pod with an IP; empty where there is none."""

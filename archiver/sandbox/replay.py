@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from archiver.core.model import ContainerRun
 from archiver.sandbox.cluster import SandboxCluster
 from archiver.sandbox.jsontypes import JsonObject, JsonView
+from archiver.sandbox.manifests import operator
 from archiver.sandbox.raynode import Canned, NodeState, RayNode
 from archiver.sandbox.recording import (
     AttemptTruth,
@@ -94,6 +95,7 @@ class Playback:
     async def run(self, *, start_in_seconds: float = 0.0) -> None:
         loop = asyncio.get_running_loop()
         start = loop.time() + start_in_seconds
+        self._cluster.put(operator(self.recording.header.versions.get("kuberay", "")))
         self._clock = replace(self._clock, start=datetime.now(UTC) + timedelta(seconds=start_in_seconds))
         self._rewriter = Rewriter(self._clock, self._words)
         try:

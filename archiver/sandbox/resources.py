@@ -40,6 +40,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("", "v1", "secrets", "Secret"),
     Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
     Resource("", "v1", "services", "Service", has_status=True, short_names=("svc",)),
+    Resource("apps", "v1", "deployments", "Deployment", has_status=True, short_names=("deploy",)),
     Resource("batch", "v1", "jobs", "Job", has_status=True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource(EVENTS_GROUP, "v1", "events", "Event", short_names=("ev",)),

@@ -52,45 +52,53 @@ class Tapehead:
         return (stamp_ns - to_ns(self.origin)) / SECOND
 
 
-async def tape_log(logs: ApiServerPodLogs, wanted: WantedLog, head: Tapehead, is_running: Callable[[], bool]) -> None:
+class LogTaping:
     """One container run's log from its first line to its end, resumed after cuts. Masked."""
-    run, tracker, redactor = wanted.run, Tracker(Checkpoint()), Redactor()
-    while True:
-        checkpoint = tracker.checkpoint(0)
-        request = LogRequest(run, follow=not wanted.previous, previous=wanted.previous, since=checkpoint.since)
+
+    def __init__(self, wanted: WantedLog, head: Tapehead) -> None:
+        self._wanted = wanted
+        self._head = head
+        self._tracker = Tracker(Checkpoint())
+        self._redactor = Redactor()
+
+    async def run(self, logs: ApiServerPodLogs, is_running: Callable[[], bool]) -> None:
+        is_broken = True
+        while is_broken:
+            is_broken = await self._read(logs) or is_running()
+            await asyncio.sleep(_RETRY_SECONDS if is_broken else 0.0)
+        self._write(self._redactor.flush())
+        run = self._wanted.run
+        self._head.add(LogEndEntry(self._head.at(), run.pod, run.container, run.restart))
+
+    async def _read(self, logs: ApiServerPodLogs) -> bool:
+        """True where the stream broke and has to be read on."""
+        checkpoint = self._tracker.checkpoint(0)
+        previous = self._wanted.previous
+        request = LogRequest(self._wanted.run, follow=not previous, previous=previous, since=checkpoint.since)
         seam, parser = Seam(checkpoint), TimedParser()
         try:
             async with logs.stream(request) as chunks:
                 async for chunk in chunks:
-                    _keep(parser.feed(chunk), seam, tracker, redactor, head, wanted)
+                    self._keep(seam, parser.feed(chunk))
         except (KubeGone, KubeDenied):
-            break
+            return False
         except KubeError:
-            await asyncio.sleep(_RETRY_SECONDS)
-            continue
-        _keep(parser.flush(), seam, tracker, redactor, head, wanted)
-        if not is_running():
-            break
-        await asyncio.sleep(_RETRY_SECONDS)
-    _write(redactor.flush(), head, wanted)
-    head.add(LogEndEntry(head.at(), run.pod, run.container, run.restart))
+            return True
+        self._keep(seam, parser.flush())
+        return False
 
+    def _keep(self, seam: Seam, block: Block | None) -> None:
+        fresh = seam.drop(block) if block else None
+        if fresh and fresh.text:
+            self._tracker.track(fresh)
+            self._write(self._redactor.feed(fresh))
 
-def _keep(
-    block: Block | None, seam: Seam, tracker: Tracker, redactor: Redactor, head: Tapehead, wanted: WantedLog
-) -> None:
-    fresh = seam.drop(block) if block else None
-    if fresh and fresh.text:
-        tracker.track(fresh)
-        _write(redactor.feed(fresh), head, wanted)
-
-
-def _write(masked: Masked | None, head: Tapehead, wanted: WantedLog) -> None:
-    if masked is None or not masked.text:
-        return
-    run = wanted.run
-    times = tuple(round(head.at_ns(stamp), 6) for stamp in masked.raw.times)
-    head.add(LogEntry(head.at(), run.pod, run.container, run.restart, Content(masked.text), times))
+    def _write(self, masked: Masked | None) -> None:
+        if masked is None or not masked.text:
+            return
+        run, at = self._wanted.run, self._head.at()
+        times = tuple(round(self._head.at_ns(stamp), 6) for stamp in masked.raw.times)
+        self._head.add(LogEntry(at, run.pod, run.container, run.restart, Content(masked.text), times))
 
 
 class RayTaping:

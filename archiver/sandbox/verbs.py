@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -81,10 +82,9 @@ def _object_response(resource: Resource, stored: Stored, *, status: int = 200) -
 
 async def list_objects(cluster: SandboxCluster, request: web.BaseRequest, scope: Scope) -> web.Response:
     matches = selector(request, scope.resource)
-    version, items, start = _list_source(cluster, request, scope)
+    version, items = _list_source(cluster, request, scope)
     if matches is not None:
         items = [item for item in items if matches(item.object)]
-    items = [item for item in items if start is None or item.key > start]
     limit = _whole_number(request, "limit")
     metadata: JsonObject = {"resourceVersion": str(version)}
     if limit and len(items) > limit:
@@ -96,14 +96,12 @@ async def list_objects(cluster: SandboxCluster, request: web.BaseRequest, scope:
     return web.Response(body=_list_bytes(scope.resource, metadata, items), content_type="application/json")
 
 
-def _list_source(
-    cluster: SandboxCluster, request: web.BaseRequest, scope: Scope
-) -> tuple[int, list[Stored], Key | None]:
-    """Version, objects and where to go on: of now, or of the moment that a continue token remembers."""
+def _list_source(cluster: SandboxCluster, request: web.BaseRequest, scope: Scope) -> tuple[int, list[Stored]]:
+    """Version and objects: of now, or the rest of those of the moment that a continue token remembers."""
     token = request.query.get("continue", "")
     if not token:
         _refuse_future(cluster, request)
-        return cluster.version, cluster.table(scope.resource).items(scope.namespace), None
+        return cluster.version, cluster.table(scope.resource).items(scope.namespace)
     version, key = _parsed_continue(token)
     items = cluster.list_snapshots.find(version, scope.resource)
     if items is None:
@@ -114,7 +112,7 @@ def _list_source(
             "that were created, modified, or deleted between the time the first chunk was returned and now may show "
             "up in the list."
         )
-    return version, items, key
+    return version, items[bisect_right(items, key, key=lambda item: item.key) :]
 
 
 def _refuse_future(cluster: SandboxCluster, request: web.BaseRequest) -> None:

@@ -15,6 +15,7 @@ from archiver.sandbox.masking import MASK, masked_document
 from archiver.sandbox.recorder import record
 from archiver.sandbox.recording import Made, RayAnswerEntry, RayJobEntry, WatchEntry
 from archiver.sandbox.recordingfile import dump_recording
+from archiver.sandbox.replay import Playback
 
 RECORDINGS = {recording.header.name: recording for recording in load_builtin_recordings()}
 
@@ -25,12 +26,25 @@ async def server() -> AsyncIterator[SandboxServer]:
         yield running
 
 
+async def hold(server: SandboxServer, playback: Playback) -> None:
+    """Keeps the head for some seconds, so that a busy machine is no race against its death."""
+    where = "rayclusters", playback.namespace, playback.truth.attempts[0].ray_cluster
+    while (found := server.cluster.get(*where)) is None or not found["metadata"].get("deletionTimestamp"):
+        if found is not None and not found["metadata"].get("finalizers"):
+            server.cluster.patch(*where, {"metadata": {"finalizers": ["example.com/hold"]}})
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(3.0)
+    server.cluster.patch(*where, {"metadata": {"finalizers": None}})
+
+
 async def recorded(server: SandboxServer, name: str, out: Path) -> Recording:
     """Plays a recording and records it meanwhile."""
     playback = server.play(RECORDINGS[name], at=0.3)
     async with Transport(PlainAccess(server.url, server.token)) as transport, asyncio.timeout(60):
-        found = await record(transport, playback.namespace, playback.rayjob, out, until_gone_seconds=5)
+        holding = asyncio.create_task(hold(server, playback), name="hold the cluster")
+        found = await record(transport, playback.namespace, playback.rayjob, out, until_gone_seconds=10)
         await playback.wait()
+        await holding
     assert read_recording(out) == found
     return found
 

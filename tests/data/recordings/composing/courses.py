@@ -73,7 +73,7 @@ def fail_k8s_job(story: Story, run: Run, *, retries: bool = False) -> float:
     submitter_prints(story, run, run.attempt.submitter_name, lines)
     job_statuses(story, run, first_terminal=run.ended + 1.4)
     run.attempt.finish_submitter(run.ended + 2.4)
-    return _terminal(story, run, at=run.ended + 4.4, retries=retries, deleted_after=0.016)
+    return terminal(story, run, at=run.ended + 4.4, retries=retries, deleted_after=0.016)
 
 
 def fail_http(story: Story, run: Run, *, retries: bool = False) -> float:
@@ -82,7 +82,7 @@ def fail_http(story: Story, run: Run, *, retries: bool = False) -> float:
     run.data.ended(story, run.ended, run.attempt.head_name)
     if run.ended - run.submitted > 3.0:
         story.status(run.submitted + 3.0, jobStatus="RUNNING", rayJobInfo=_info(story, run))
-    return _terminal(story, run, at=run.ended + 1.9, retries=retries, deleted_after=0.009)
+    return terminal(story, run, at=run.ended + 1.9, retries=retries, deleted_after=0.009)
 
 
 def fail_sidecar(story: Story, run: Run) -> float:
@@ -92,7 +92,7 @@ def fail_sidecar(story: Story, run: Run) -> float:
     submitter_prints(story, run, run.attempt.head_name, lines)
     job_statuses(story, run, first_terminal=run.ended + 1.1)
     run.attempt.end_container(run.attempt.head, run.ended + 2.3, SUBMITTER, exit_code=1, final=False)
-    return _terminal(story, run, at=run.ended + 5.4, retries=False, deleted_after=0.016)
+    return terminal(story, run, at=run.ended + 5.4, retries=False, deleted_after=0.016)
 
 
 def job_statuses(story: Story, run: Run, *, first_terminal: float) -> None:
@@ -114,7 +114,7 @@ def _info(story: Story, run: Run, *, is_over: bool = False) -> dict[str, str]:
     return {**info, "endTime": story.iso(run.ended)} if is_over else info
 
 
-def _terminal(story: Story, run: Run, *, at: float, retries: bool, deleted_after: float) -> float:
+def terminal(story: Story, run: Run, *, at: float, retries: bool, deleted_after: float) -> float:
     """The status that ends the attempt, and the deletion; gives the moment when the next attempt may begin."""
     record = run.data.sample.record
     ok = record["status"] in ("SUCCEEDED", "STOPPED")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from archiver.sandbox.recording import Recording
-from tests.data.recordings.composing import stories, stories_outside
+from tests.data.recordings.composing import stories, stories_large, stories_outside
 
 STORIES: tuple[Callable[[], Recording], ...] = (
     stories.missing_module,
@@ -23,5 +23,5 @@ STORIES: tuple[Callable[[], Recording], ...] = (
     stories_outside.user_deletes,
     stories_outside.validation_failed,
     stories_outside.spot_reclaimed,
-    stories_outside.rotated_log,
+    stories_large.rotated_log,
 )

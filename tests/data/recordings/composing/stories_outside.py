@@ -3,7 +3,7 @@
 import copy
 
 from archiver.sandbox.manifests import EventText, RayJobSpec, WorkerGroup, steady_uid
-from archiver.sandbox.recording import AttemptTruth, Content, LineRule, Recording
+from archiver.sandbox.recording import AttemptTruth, Recording
 from tests.data.recordings.composing.attempt import (
     OPERATOR_JOB,
     SUBMITTER,
@@ -16,7 +16,6 @@ from tests.data.recordings.composing.courses import (
     Run,
     begin,
     fail_k8s_job,
-    job_statuses,
     run_driver,
     submitter_prints,
     verdict,
@@ -361,55 +360,3 @@ def _take_machine_back(story: Story, run: Run, at: float) -> None:
     )
     story.ray_gone(at, worker["metadata"]["name"])
     run.attempt.end_container(worker, at + 0.05, "ray-worker", exit_code=137)
-
-
-def rotated_log() -> Recording:
-    spec = RayJobSpec(
-        "recsys",
-        "item2vec-full",
-        "python /home/ray/train/item2vec.py",
-        labels=labels("recommendations", "gpu-prod"),
-        groups=GPUS_2,
-    )
-    story = Story(
-        "rotated-log",
-        "Prints 20 MB in a few seconds: the kubelet rotates the submitter's log twice",
-        spec,
-        origin=origin(16, 10),
-    )
-    story.add_nodes("cpu-a-01", "cpu-a-02", "gpu-a-01")
-    story.rayjob_created()
-    run = begin(story, 1, "2.60.0/task_exc", script="/home/ray/train/item2vec.py", ip_base=21)
-    attempt = run.attempt
-    attempt.create_submitter(run.submitted - 5.2, "cpu-a-02")
-    lines = run_driver(story, run)
-    trace = next(n for n, (_, line) in enumerate(lines) if line.startswith(b"Traceback"))
-    path = f"job-driver-{attempt.submission_id}.log"
-    rules = []
-    for index in range(6):
-        rule = LineRule("step {n} loss 0.{h} lr 3.0e-4 grad_norm 1.{h} tokens/s 182044", 1 + index * 40_000, 40_000)
-        at = lines[trace - 1][0] + (lines[trace][0] - lines[trace - 1][0]) * (index + 1) / 8
-        rules.append((at, Content(rule=rule)))
-        story.ray_file(at, attempt.head_name, path, rules[-1][1])
-    run.data.ended(story, run.ended, attempt.head_name)
-    submitter_prints(story, run, attempt.submitter_name, lines)
-    for at, content in rules:
-        story.log_content(at + 0.9, attempt.submitter_name, SUBMITTER, content)
-    job_statuses(story, run, first_terminal=run.ended + 1.4)
-    attempt.finish_submitter(run.ended + 2.4)
-    at = run.ended + 4.4
-    message = run.data.sample.record["message"]
-    story.status(
-        at,
-        jobStatus="FAILED",
-        jobDeploymentStatus="Failed",
-        reason="AppFailed",
-        message=message,
-        endTime=story.iso(at),
-        failed=1,
-    )
-    attempt.delete_cluster(at + 0.016)
-    attempt.truth(
-        verdict("user-exception", "a row has no column called value", "KeyError: 'value'", "data-corrupt-or-schema")
-    )
-    return story.recording("Failed")
