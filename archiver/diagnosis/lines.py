@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 BLOCK_BYTES = 1 << 20
-LINE_LIMIT_BYTES = 8192
+LINE_LIMIT_BYTES = 4096
 
 # The last part: colours of which the escape character was lost on the way.
 ANSI = re.compile(

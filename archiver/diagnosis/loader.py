@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from archiver.diagnosis import scanner
+from archiver.diagnosis.filters import filter_text
 from archiver.diagnosis.ruleset import Examples, FactMatch, Hint, Leaf, Role, Rule, Ruleset, Strength
 from archiver.diagnosis.shape import as_list, as_map, as_text
 from archiver.errors import UserError
@@ -82,6 +83,7 @@ def build_ruleset(texts: Sequence[tuple[str, str]]) -> Ruleset:
     digest = hashlib.sha256("\x00".join(text for _name, text in texts).encode()).hexdigest()[:10]
     rules = tuple(parts.rules.values())
     scanned, filters = _filters(rules)
+    progress = tuple(rule for rule in rules if rule.role is Role.PROGRESS and not rule.leaf)
     return Ruleset(
         version=f"{NUMBER}-{digest}",
         leaves=parts.leaves,
@@ -89,20 +91,15 @@ def build_ruleset(texts: Sequence[tuple[str, str]]) -> Ruleset:
         hints=tuple(parts.hints.values()),
         scanner=scanner.build(filters),
         scanned=scanned,
+        progress=progress,
     )
 
 
 def _filters(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], list[str]]:
-    """For each pattern its rule, and the text for the scanner.
-
-    A leading `^` is dropped there: a line in the raw bytes may begin with colours and a prefix. Counted gaps become
-    `.*`: the scanner needs hundreds of states for the first and one for the second, and may report too much.
-    """
-    pairs = [(rule, _GAP.sub(".*", pattern.pattern.removeprefix("^"))) for rule in rules for pattern in rule.patterns]
+    """For each pattern its rule, and the text for the scanner."""
+    chosen = [rule for rule in rules if rule.role is not Role.PROGRESS or rule.leaf]
+    pairs = [(rule, filter_text(pattern.pattern)) for rule in chosen for pattern in rule.patterns]
     return tuple(rule for rule, _text in pairs), [text for _rule, text in pairs]
-
-
-_GAP = re.compile(r"\.\{0,\d+\}")
 
 
 def _read_file(name: str, text: str, parts: _Parts) -> None:

@@ -100,6 +100,7 @@ class Ruleset:
     hints: tuple[Hint, ...]
     scanner: Scanner
     scanned: tuple[Rule, ...] = field(repr=False)
+    progress: tuple[Rule, ...] = ()
 
     def leaf(self, leaf_id: str) -> Leaf:
         """The leaf of that id; `unknown` for one that is not there."""

@@ -1,7 +1,8 @@
 """Which of many patterns hit a block of bytes, and where. A filter: it may report too much, never too little."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 try:
@@ -10,6 +11,7 @@ except ImportError:  # no wheel for this machine
     _library = None
 
 HITS_PER_BLOCK = 2000
+PREPARE_AFTER_BYTES = 4 << 20
 
 Hit = tuple[int, int]
 
@@ -19,6 +21,8 @@ class Scanner(Protocol):
 
     def scan(self, block: bytes) -> list[Hit]: ...
 
+    def prepare(self) -> None: ...
+
 
 class ReScanner:
     """The slow way, for machines without the multi-pattern library."""
@@ -26,15 +30,37 @@ class ReScanner:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [re.compile(pattern.encode(), re.MULTILINE) for pattern in patterns]
 
+    def prepare(self) -> None:
+        """Nothing to prepare."""
+
     def scan(self, block: bytes) -> list[Hit]:
         """Every match, at most the limit for each pattern."""
-        hits: list[Hit] = []
+        return [hit for begin, piece in _pieces(block) for hit in self._scan_piece(begin, piece)]
+
+    def _scan_piece(self, begin: int, piece: bytes) -> Iterator[Hit]:
         for number, pattern in enumerate(self._patterns):
-            for count, found in enumerate(pattern.finditer(block)):
-                if count >= HITS_PER_BLOCK:
-                    break
-                hits.append((number, found.end()))
-        return hits
+            for found in islice(pattern.finditer(piece), HITS_PER_BLOCK):
+                yield number, begin + found.end()
+
+
+def _pieces(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """The block, or where it has very long lines pieces of it: `re` takes quadratic time within a line."""
+    if not _LONG_LINE.search(block):
+        yield 0, block
+        return
+    begin = 0
+    while begin < len(block):
+        end = min(begin + PIECE_BYTES, len(block))
+        cut = block.rfind(b"\n", begin, end) + 1
+        end = cut if begin < cut < end and end < len(block) else end
+        yield begin, block[begin:end]
+        # A piece that ends within a line is read again from a little before, so that no match is cut in two.
+        begin = end if end >= len(block) or block[end - 1 : end] == b"\n" else end - OVERLAP_BYTES
+
+
+PIECE_BYTES = 4096
+OVERLAP_BYTES = 512
+_LONG_LINE = re.compile(rb"[^\n]{4096}")
 
 
 class HyperscanScanner:
@@ -106,6 +132,36 @@ def _compile(patterns: Sequence[str], hyperscan: HyperscanModule, flags: int) ->
 _LOOK = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
-def build(patterns: Sequence[str]) -> Scanner:
-    """The fastest scanner that this machine has."""
-    return HyperscanScanner(patterns, _library) if _library is not None and patterns else ReScanner(patterns)
+class AdaptiveScanner:
+    """Begins with the way that needs no preparation, and prepares the fast one when there is enough to read.
+
+    Compiling a thousand patterns takes seconds and pays from some megabytes on; most reports are a few kilobytes.
+    """
+
+    def __init__(self, patterns: Sequence[str], hyperscan: "HyperscanModule | None") -> None:
+        self._patterns = tuple(patterns)
+        self._hyperscan = hyperscan if patterns else None
+        self._slow: ReScanner | None = None
+        self._fast: HyperscanScanner | None = None
+        self._seen_bytes = 0
+
+    def prepare(self) -> None:
+        """Compile the fast way now: for a process that will read much, before it begins."""
+        if self._hyperscan is not None and self._fast is None:
+            self._fast = HyperscanScanner(self._patterns, self._hyperscan)
+
+    def scan(self, block: bytes) -> list[Hit]:
+        """Hits of one block."""
+        self._seen_bytes += len(block)
+        if self._seen_bytes > PREPARE_AFTER_BYTES:
+            self.prepare()
+        if self._fast is not None:
+            return self._fast.scan(block)
+        if self._slow is None:
+            self._slow = ReScanner(self._patterns)
+        return self._slow.scan(block)
+
+
+def build(patterns: Sequence[str]) -> AdaptiveScanner:
+    """The scanner for this machine."""
+    return AdaptiveScanner(patterns, _library)

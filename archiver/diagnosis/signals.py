@@ -15,6 +15,7 @@ FIRST_SIGNALS = 25
 LAST_SIGNALS = 5
 TRACES_PER_SOURCE = 300
 TEXT_FACTS_LIMIT = 400
+PROGRESS_BYTES = 16_384
 CITED_CHARS = 1000
 
 
@@ -175,6 +176,7 @@ class _SourceReader:
         self._ruleset = sink.ruleset
         self._tracer = TraceReader()
         self._traces = 0
+        self._has_fault = False
         self._line = 1
         self._time: float | None = place.time
 
@@ -201,6 +203,17 @@ class _SourceReader:
         if self._tracer.is_open:
             position, number = self._feed_until(block, position, number, len(block))
         self._line = number + block.count(b"\n", position)
+        if self._has_fault:
+            self._look_for_progress(block, max(hits, default=0))
+
+    def _look_for_progress(self, block: bytes, start: int) -> None:
+        """Progress only matters after a fault, so only a stretch behind the block's last hit is searched."""
+        first = self._line - block.count(b"\n", start)
+        lines = block[start : start + PROGRESS_BYTES].split(b"\n")
+        for number, raw in enumerate(lines[1:], first + 1):
+            line = clean(raw[:400])
+            for rule in self._ruleset.progress:
+                self._match(rule, line, line.text, number)
 
     def _hit_lines(self, block: bytes) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
@@ -217,8 +230,10 @@ class _SourceReader:
             self._time = line.time
         if self._tracer.is_open or (not skip_traces and is_start(line.text)):
             self._feed(number, line)
-        text = without_hints(self._ruleset.hints, line.text)
-        for rule in dict.fromkeys(self._ruleset.scanned[pattern] for pattern, _end in hits):
+        rules = dict.fromkeys(self._ruleset.scanned[pattern] for pattern, _end in hits)
+        held = [rule for rule in rules if matched(rule, line.text)]
+        text = without_hints(self._ruleset.hints, line.text) if held else ""
+        for rule in held:
             self._match(rule, line, text, number)
 
     def _feed_until(self, block: bytes, position: int, number: int, stop: int) -> tuple[int, int]:
@@ -242,6 +257,7 @@ class _SourceReader:
         found = matched(rule, text)
         if found is None:
             return
+        self._has_fault = self._has_fault or rule.role is Role.ROOT
         captures = {key: value for key, value in found.groupdict().items() if value}
         time = line.time if line.time is not None else self._time
         place = self._place

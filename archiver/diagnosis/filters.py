@@ -1,0 +1,82 @@
+"""From a rule's pattern the simpler text that the scanner looks for. It finds too much, never too little."""
+
+import re
+
+_GAP = re.compile(r"\.\*\??|\.\{0,\d+\}\??|\[\^[^\]]+\]\*|\[\^[^\]]+\]\{0,\d+\}")
+_FLAGS = re.compile(r"\(\?i\)")
+_NOT_LETTERS = re.compile(r"\\[bBwWdDsS]|\(\?P<\w+>|\(\?[:!=]|[^A-Za-z0-9]")
+
+
+def filter_text(pattern: str) -> str:
+    """The most telling part between the gaps of a pattern, without a leading `^`.
+
+    A gap (`.*`) between two parts costs the scanner hundreds of states; that both parts stand in one line in the right
+    order is checked afterwards anyway, on the lines that it found. A line in the raw bytes may begin with colours and
+    a prefix, so its begin is not asked for.
+    """
+    flag = "(?i)" if _FLAGS.match(pattern) else ""
+    parts = _split(pattern[len(flag) :].removeprefix("^"))
+    return flag + _trimmed(max(parts, key=_telling))
+
+
+_LOOSE_BEGIN = re.compile(r"(?:\\[bwWsSdD]|\.|\[[^\]]+\]|\(\?:[^()|]*\))[*?+]\??|\\b")
+_LOOSE_END = re.compile(r"(?<!\\)(?:\\[wWsSdD]|\.|\[[^\]]+\])[*?+]\??$")
+
+
+def _trimmed(part: str) -> str:
+    """Without what may match anything at its begin and end: there it only makes the search quadratic."""
+    if _has_top_alternatives(part):
+        return part
+    while (found := _LOOSE_BEGIN.match(part)) and found.end() < len(part):
+        part = part[found.end() :]
+    found = _LOOSE_END.search(part)
+    return part[: found.start()] if found and found.start() > 0 else part
+
+
+def _has_top_alternatives(part: str) -> bool:
+    return len(_split(part)) == 1 and any(
+        part[at] == "|" and part[:at].count("(") == part[:at].count(")") for at in range(len(part))
+    )
+
+
+def _split(pattern: str) -> list[str]:
+    """The parts between gaps outside all groups; the whole where alternatives stand outside all groups."""
+    parts, depth, start, at = [], 0, 0, 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            at += 2
+            continue
+        if character == "|" and depth == 0:
+            return [pattern]
+        gap = _GAP.match(pattern, at) if depth == 0 else None
+        if gap:
+            parts.append(pattern[start:at])
+            start = at = gap.end()
+            continue
+        if character == "[":
+            at = _class_end(pattern, at)
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        at += 1
+    return [part for part in [*parts, pattern[start:]] if part] or [pattern]
+
+
+def _class_end(pattern: str, at: int) -> int:
+    """The place of the bracket that ends a character class."""
+    end = at + 2
+    while end < len(pattern) and pattern[end] != "]":
+        end += 2 if pattern[end] == "\\" else 1
+    return end
+
+
+def _telling(part: str) -> int:
+    """How many letters the shortest alternative of a part has; none for a word that stands in every healthy log."""
+    words = (_NOT_LETTERS.sub("", alternative) for alternative in part.split("|"))
+    return min(0 if word.lower() in _EVERYWHERE else len(word) for word in words)
+
+
+_EVERYWHERE = frozenset(
+    ("raylet", "node", "nodes", "worker", "workers", "pod", "pods", "gcs", "gcsserver", "head", "port", "job", "instance")
+    + ("container", "connection", "image", "process", "processes", "thread", "threads", "dashboard", "token", "tokens")
+    + ("cluster", "step", "rank", "group", "info", "network", "socket", "resource", "host", "machine", "data", "model")
+)
