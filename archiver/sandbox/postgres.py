@@ -30,6 +30,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
 DURABLE = ("shared_buffers=64MB", "max_connections=60", "listen_addresses=", "unix_socket_permissions=0700")
+_STILL_ENDING = "pre-existing shared memory block"
 # For tests: a crash may lose everything, and nobody minds.
 THROWAWAY = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0")
 
@@ -116,11 +117,24 @@ class EmbeddedPostgres:
         making.rename(self._data)
 
     def _launch(self) -> None:
+        """Tries again while the children of a killed server still end: they hold its shared memory for a moment."""
         self._sockets = self._make_socket_folder()
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            said = self._log_bytes()
+            self._process = self._spawn(self._sockets)
+            if self._is_ready_before(deadline):
+                return
+            if _STILL_ENDING not in self._log_since(said):
+                break
+            time.sleep(0.1)
+        raise DatabaseUnavailable(f"the embedded Postgres did not start: {self._log_since(0)[-500:]}")
+
+    def _spawn(self, sockets: Path) -> subprocess.Popen[bytes]:
         options = [part for option in self._options for part in ("-c", option)]
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603
-                [_programs() / "postgres", "-D", self._data, "-k", self._sockets, "-p", str(PORT), *options],
+            return subprocess.Popen(  # noqa: S603
+                [_programs() / "postgres", "-D", self._data, "-k", sockets, "-p", str(PORT), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -128,18 +142,16 @@ class EmbeddedPostgres:
                 cwd="/",
                 **self._account.identity,
             )
-        self._wait_until_ready(time.monotonic() + START_SECONDS)
 
-    def _wait_until_ready(self, deadline: float) -> None:
-        while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
-                raise DatabaseUnavailable(f"the embedded Postgres ended at start: {self._log_tail()}")
+    def _is_ready_before(self, deadline: float) -> bool:
+        """False where the process ended, or the deadline passed."""
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             try:
                 self._admin().close()
-                return
+                return True
             except psycopg.OperationalError:
                 time.sleep(0.02)
-        raise DatabaseUnavailable(f"the embedded Postgres did not start in {START_SECONDS:.0f} s: {self._log_tail()}")
+        return False
 
     def _make_socket_folder(self) -> Path:
         inside = self._folder / "socket"
@@ -163,8 +175,12 @@ class EmbeddedPostgres:
         if done.returncode != 0:
             raise DatabaseUnavailable(f"{program} failed: {done.stderr.decode(errors='replace').strip()[-500:]}")
 
-    def _log_tail(self) -> str:
-        return (self._folder / "log").read_text(errors="replace").strip()[-500:]
+    def _log_bytes(self) -> int:
+        log = self._folder / "log"
+        return log.stat().st_size if log.exists() else 0
+
+    def _log_since(self, start: int) -> str:
+        return (self._folder / "log").read_bytes()[start:].decode(errors="replace").strip()
 
 
 @asynccontextmanager
@@ -225,13 +241,23 @@ def _leftover(pid_file: Path) -> int | None:
     if len(lines) < 2 or not lines[0].strip().lstrip("-").isdigit():
         return None
     pid = abs(int(lines[0]))
-    command = subprocess.run(  # noqa: S603
-        ["ps", "-o", "args=", "-p", str(pid)],  # noqa: S607
+    return pid if f"-D {pid_file.parent} " in _command_line(pid) else None
+
+
+def _command_line(pid: int) -> str:
+    """Empty where there is no such process. A slim container has no ps, macOS no /proc."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        if Path("/proc/self/cmdline").exists():
+            return ""
+    done = subprocess.run(  # noqa: S603
+        ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)],
         capture_output=True,
         timeout=10,
         check=False,
     )
-    return pid if f"-D {pid_file.parent} ".encode() in command.stdout else None
+    return done.stdout.decode(errors="replace")
 
 
 def _is_gone_within(pid: int, seconds: float) -> bool:
