@@ -95,10 +95,10 @@ class AttemptCell:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One RayJob in a list. What is said of the end (status, cause, line, completeness) is its newest attempt's.
+    """One RayJob in a list. What is said of the end (status, cause, line) is its newest attempt's.
 
     ``at`` is what lists sort by: the end, or the start of one that runs. ``gpus`` are asked for at once by the newest
-    attempt; ``gpu_seconds`` were spent by all attempts.
+    attempt; ``gpu_seconds`` were spent by all attempts; ``completeness`` is the worst of all attempts.
     """
 
     uid: str
