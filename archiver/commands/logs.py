@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 import click
@@ -71,17 +71,14 @@ def logs_command(doors: Doors, /, reference: JobReference, attempt: int | None, 
 
 
 async def _logs(doors: Doors, reference: JobReference, number: int | None, asked: dict[str, object]) -> int:
-    is_terminal = sys.stdout.isatty()
-    manner = Manner(
-        is_terminal, is_terminal and not asked["no_colour"], bool(asked["timestamps"]), asked["form"] == "json"
-    )
+    manner = manner_of(asked, is_terminal=sys.stdout.isatty())
     window = _window(asked["tail"], asked["line_range"])
     async with doors.open_reader() as reader:
         view = await find_job(reader, reference)
         attempt = find_attempt(view, number)
         artifact = find_log(attempt, asked["artifact"] if isinstance(asked["artifact"], str) else None)
         log = Log(view.row.uid, attempt.number, artifact.name)
-        if window is None and not (asked["follow"] or is_terminal or manner.timestamps or manner.is_json):
+        if window is None and not (asked["follow"] or manner.is_terminal or manner.timestamps or manner.is_json):
             await _copy(reader, log)
         else:
             await _print_lines(reader, log, window, manner, follow=bool(asked["follow"]))
@@ -89,6 +86,16 @@ async def _logs(doors: Doors, reference: JobReference, number: int | None, asked
         return OK
     output.note(f"{artifact.name} is {artifact.completeness.value}: {artifact.reason}")
     return INCOMPLETE
+
+
+def manner_of(asked: Mapping[str, object], *, is_terminal: bool) -> Manner:
+    """Colours only on a terminal, and not where NO_COLOR or --no-color forbids them."""
+    return Manner(
+        is_terminal=is_terminal,
+        colour=is_terminal and not asked["no_colour"],
+        timestamps=bool(asked["timestamps"]),
+        is_json=asked["form"] == "json",
+    )
 
 
 def _window(tail: object, line_range: object) -> Window | None:

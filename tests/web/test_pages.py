@@ -269,7 +269,7 @@ async def test_times_are_shown_on_request_and_kept_by_every_link(client: httpx.A
 
 async def test_a_log_of_which_nothing_was_saved_says_why(client: httpx.AsyncClient) -> None:
     said = words(await text(client, f"{JOB}/attempts/3/logs/logs/worker-gpu-0.log"))
-    assert "There is no text here the cluster was deleted 9 ms after the first sign of failure" in said
+    assert "There is no text here The cluster was deleted 9 ms after the first sign of failure." in said
 
 
 async def test_hostile_text_stays_text_on_every_page(client: httpx.AsyncClient) -> None:

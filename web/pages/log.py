@@ -168,7 +168,7 @@ def place(window: LogWindow) -> Place:
     """Where in the whole the window is."""
     total = window.total_lines
     if not window.lines:
-        return Place("no lines", 0, _BAR_WIDTH)
+        return Place("no lines", 0, 0)
     first, last = window.lines[0].number, window.lines[-1].number
     if first == 1 and last >= total:
         return Place(f"all {words.plural(total, 'line')}", 0, _BAR_WIDTH)

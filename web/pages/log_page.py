@@ -29,7 +29,8 @@ def log_values(view: JobView, address: words.LogAddress, query: words.LogQuery, 
 def _empty_words(window: LogWindow) -> str:
     if window.total_lines:
         return f"The log has {window.total_lines} lines, and none of them lies where this address points."
-    return window.artifact.reason or "The source wrote nothing before it ended."
+    reason = window.artifact.reason.rstrip(".")
+    return f"{reason[:1].upper()}{reason[1:]}." if reason else "The source wrote nothing before it ended."
 
 
 def _kept(query: words.LogQuery) -> Markup:

@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from archiver.commands import COMMANDS, Doors, Finding, ReindexReport, VerifyReport
+from archiver.commands.logs import manner_of
 from archiver.settings import SettingLine
 from tests.web import samples
 from tests.web.sample_reader import SampleReader
@@ -191,6 +192,18 @@ def test_timestamps_stand_before_the_text(call) -> None:
     assert stamp.endswith("Z")
     assert len(stamp.partition(".")[2]) == 10
     assert text.startswith("step=7")
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "has_colour"), [([], "", True), ([], "yes please", False), (["--no-color"], "", False)]
+)
+def test_colours_go_to_a_terminal_unless_somebody_minds(
+    main: click.Group, monkeypatch: pytest.MonkeyPatch, words: list[str], env: str, has_colour: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", env)
+    asked = main.commands["logs"].make_context("logs", ["job", *words]).params
+    assert manner_of(asked, is_terminal=True).colour is has_colour
+    assert manner_of(asked, is_terminal=False).colour is False
 
 
 def test_a_gap_is_said_beside_the_output(call) -> None:
