@@ -111,8 +111,8 @@ def containerd(layout: Layout, cni_plugins: Path) -> str:
 root = "{layout.state}/containerd"
 state = "{layout.run}/containerd"
 disabled_plugins = [
-  "io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir", "io.containerd.snapshotter.v1.blockfile",
-  "io.containerd.snapshotter.v1.erofs", "io.containerd.differ.v1.erofs", "io.containerd.internal.v1.tracing",
+  "io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.differ.v1.erofs",
 ]
 
 [grpc]

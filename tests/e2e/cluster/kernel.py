@@ -14,6 +14,8 @@ from tests.e2e.cluster import layout as at
 from tests.e2e.cluster.errors import ClusterError
 
 CGROUPS = Path("/sys/fs/cgroup")
+# Every pod together counts as much as eight processes beside them: on a busy machine Ray's dashboard gives up after 30 s.
+CPU_SHARE = {"cpu.shares": "8192", "cpu.weight": "800"}
 # What kubelet writes at its start, machine-wide.
 SETTINGS = (
     "vm/overcommit_memory",
@@ -40,6 +42,9 @@ def make_cgroups() -> None:
             available = parent / "cgroup.controllers"
             if available.exists():
                 _hand_down(parent, available.read_text().split())
+    for group, name in ((CGROUPS / "cpu" / at.CGROUP, "cpu.shares"), (CGROUPS / at.CGROUP, "cpu.weight")):
+        if (group / name).exists():
+            (group / name).write_text(CPU_SHARE[name])
     for name in ("cpuset.cpus", "cpuset.mems"):
         ours = CGROUPS / "cpuset" / at.CGROUP / name
         if ours.exists():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -37,9 +36,9 @@ def clean(layout: Layout) -> None:
         _end_contained()
     kernel.restore_settings(layout.run / "settings.json")
     unmount_below(layout.state)
-    for path in layout.state.glob("*"):
-        if path.name not in KEPT:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    gone = [str(path) for path in layout.state.glob("*") if path.name not in KEPT]
+    if gone:
+        run("rm", "-rf", "--one-file-system", "--", *gone)
 
 
 def _end_processes(layout: Layout) -> None:

@@ -47,7 +47,7 @@ def start_all(layout: Layout, goods: Goods, phases: Phases) -> Connection:
         api = starter.control_plane(tokens)
         with phases.phase("KubeRay's definitions"):
             install(api, goods)
-        starter.workers()
+        starter.workers(api)
         _all((imported, stored))
     with phases.phase("node and operator"):
         node_ready(api)
@@ -103,9 +103,12 @@ class _Starter:
                 write_private(path, config.kubeconfig(tokens[role], authority))
         return admin(self._layout)
 
-    def workers(self) -> None:
-        with self._phases.phase("controllers, scheduler, proxy, DNS, kubelet"):
-            self.start("controller", "scheduler", "proxy", "coredns", "kubelet")
+    def workers(self, api: Api) -> None:
+        """kube-proxy comes last: without its node it waits, longer each time."""
+        with self._phases.phase("controllers, scheduler, DNS, kubelet, proxy"):
+            self.start("controller", "scheduler", "coredns", "kubelet")
+            until("the node is not registered", lambda: api.get(f"/api/v1/nodes/{at.NODE}"), seconds=READY_SECONDS)
+            self.start("proxy")
 
 
 def _lay_ground(layout: Layout, goods: Goods, tokens: dict[str, str]) -> None:
@@ -205,7 +208,7 @@ def install(api: Api, goods: Goods) -> None:
     """DNS's rights, KubeRay's definitions and its operator."""
     until("the API server serves roles", lambda: list(map(api.apply, manifests.dns())), seconds=30)
     for document in manifests.crds(goods.operator):
-        api.apply(document)
+        api.create(document)
     for document in manifests.operator(goods.operator, goods.images["operator"].name):
         api.apply(document)
     until("KubeRay's definitions are served", lambda: api.get("/apis/ray.io/v1/rayjobs"), seconds=30)
