@@ -186,7 +186,10 @@ def _ray(evidence: Evidence) -> Iterator[Fact]:
             yield Fact("task", "error_type", error, text, "ray.tasks", line, _id("task", task, "task_id"), "", time)
     for line, actor in enumerate(rows(evidence.ray.get("actors")), 1):
         yield from _actor(actor, line)
+    since = as_int(at(evidence.ray, "job", "start_time")) or 0
     for line, worker in enumerate(rows(evidence.ray.get("workers")), 1):
+        if 0 < (as_int(worker.get("end_time_ms")) or 0) < since:
+            continue  # workers are listed for the whole session: this one died before the job began
         if (reason := text_at(worker, "exit_type")) and not reason.startswith("INTENDED"):
             text = f"worker exit {reason}: {text_at(worker, 'exit_detail')}"
             time, name = _milliseconds(worker, "end_time_ms"), _id("worker", worker, "worker_id")
@@ -225,6 +228,7 @@ def _actor(actor: Json, line: int) -> Iterator[Fact]:
 
 
 def _ray_events(evidence: Evidence) -> Iterator[Fact]:
+    since = (as_int(at(evidence.ray, "job", "start_time")) or 0) / 1000
     for line, event in enumerate(rows(evidence.ray.get("events")), 1):
         label = first_text(event, "label", "eventType", "event_type") or text_at(event, "severity")
         message = text_at(event, "message").replace("\\n", "\n")
@@ -232,6 +236,8 @@ def _ray_events(evidence: Evidence) -> Iterator[Fact]:
         if message:
             stamp = as_text(event.get("timestamp"))
             time = float(stamp) if stamp.isdecimal() and len(stamp) < 12 else parse_time(stamp)
+            if time is not None and time < since - 2:
+                continue
             yield Fact("ray-event", source, label, message, "ray.events", line, source, "", time)
 
 

@@ -11,7 +11,7 @@ except ImportError:  # no wheel for this machine
     _library = None
 
 HITS_PER_BLOCK = 2000
-PREPARE_AFTER_BYTES = 4 << 20
+PREPARE_AFTER_BYTES = 512 << 10
 
 Hit = tuple[int, int]
 

@@ -1,5 +1,6 @@
 """What the rules find in logs and facts: signals and traces, bounded in number. Not which of them is the cause."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -283,6 +284,12 @@ def cut(text: str, at: int) -> str:
     return text[start : start + CITED_CHARS].strip()
 
 
+_LEVEL = re.compile(r"[\s\[](DEBUG|INFO|WARNING)\b|,\d{3} ([DIW]) \d+ \d+\]|^(?:\S+ )?([IW])\d{4} \d\d:\d\d:")
+_LETTERS = {"D": "DEBUG", "I": "INFO", "W": "WARNING"}
+
+
 def _level(text: str) -> str:
-    head = text[:120]
-    return next((level for level in ("DEBUG", "INFO", "WARNING") if f" {level}" in head or f"[{level}" in head), "")
+    """The level that a line says of itself where it is below an error: Python's, Ray's C++ or glog's way."""
+    found = _LEVEL.search(text[:120])
+    word = next((group for group in found.groups() if group), "") if found else ""
+    return _LETTERS.get(word, word)

@@ -11,6 +11,8 @@ from archiver.diagnosis.traceback import Raised, Trace
 
 GENERIC = "user-exception"
 NO_FAILURE = "none"
+PLAIN_EXIT_RULE = "driver-exit-plain"
+USER_TIER = 5
 EXCEPTION_RULE = "exception-line"
 RAY_RULE = "ray-internal-trace"
 AFTER_END_SECONDS = 5.0
@@ -58,7 +60,7 @@ def weigh(
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Candidates in the order of precedence (those that another one explains come last), and those that are over."""
     roots = [signal for signal in found.signals if signal.rule.role is Role.ROOT]
-    weighed = _by_time(_by_recovery(_by_chain(roots, found, ruleset), found), end_time)
+    weighed = _by_time(_by_recovery(_by_refutation(_by_chain(roots, found, ruleset), found), found), end_time)
     groups: defaultdict[str, list[Weighed]] = defaultdict(list)
     for item in weighed:
         groups[item.signal.rule.leaf].append(item)
@@ -171,6 +173,24 @@ def _distance(trace: Trace, index: int, root_index: int) -> tuple[int, int]:
     return (abs(index - root_index), -index)
 
 
+# --- refutation -----------------------------------------------------------------------------------------------------
+
+
+def _by_refutation(items: list[Weighed], found: Found) -> list[Weighed]:
+    """A tear-down rule with a leaf says that this leaf cannot be; an exit code says little beside a worker's death."""
+    refuted = {s.rule.leaf for s in found.signals if s.rule.role is Role.TEARDOWN and s.rule.leaf}
+    deaths = any(s.rule.role is Role.CASCADE and s.rule.suggests[:1] not in ((), (GENERIC,)) for s in found.signals)
+    return [_refuted(item, refuted, deaths) for item in items]
+
+
+def _refuted(item: Weighed, refuted: set[str], deaths: bool) -> Weighed:
+    if item.signal.rule.leaf in refuted:
+        return replace(item, strength=max(item.strength - 2, 0), why="the opposite was seen")
+    if deaths and item.signal.rule.id == PLAIN_EXIT_RULE:
+        return replace(item, strength=0, why="follows from a death")
+    return item
+
+
 # --- recovery and time ------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +214,7 @@ def _recovered(item: Weighed, progress: Mapping[tuple[str, str], list[int]], cle
     if any(_clears(clear, signal) for clear in clears):
         return replace(item, strength=max(item.strength - 3, 0), why="over before the end")
     if signal.level:
-        least = 1 if signal.level == "WARNING" or item.strength > Strength.WEAK else 0
+        least = 1 if item.strength > Strength.WEAK else 0
         item = replace(item, strength=max(item.strength - 2, least), why=f"written at level {signal.level}")
     later = [row for row in progress.get((signal.source, signal.who), ()) if row > signal.row]
     if len(later) >= 2 and not signal.is_fact:
@@ -248,10 +268,16 @@ def _explain(candidates: list[Candidate]) -> list[Candidate]:
 def _winner(candidate: Candidate, present: Mapping[str, Candidate]) -> str:
     for leaf_id in candidate.leaf.yields_to:
         other = present.get(leaf_id)
-        if other and other.strength >= min(candidate.strength - 1, Strength.MEDIUM) and not _came_before(candidate, other):
+        if other and other.strength >= min(candidate.strength, Strength.MEDIUM) and not _came_before(candidate, other):
             return leaf_id
     if candidate.leaf.id == GENERIC:
-        stronger = [other for other in present.values() if other.leaf.id != GENERIC and other.strength >= Strength.MEDIUM]
+        stronger = [
+            other
+            for other in present.values()
+            if other.leaf.id not in (GENERIC, NO_FAILURE)
+            and other.strength >= Strength.MEDIUM
+            and (GENERIC not in other.leaf.yields_to or candidate.strength < Strength.MEDIUM)
+        ]
         if stronger:
             return min(stronger, key=_order).leaf.id
     return ""
@@ -259,6 +285,6 @@ def _winner(candidate: Candidate, present: Mapping[str, Candidate]) -> str:
 
 def _came_before(candidate: Candidate, other: Candidate) -> bool:
     """Whether the candidate failed clearly before the one that it would yield to."""
-    if candidate.leaf.tier > 6 or candidate.time is None or other.time is None:
+    if candidate.leaf.tier != USER_TIER or candidate.time is None or other.time is None:
         return False
     return EARLIER_SECONDS < other.time - candidate.time < SKEW_SECONDS
