@@ -114,6 +114,7 @@ def head_oom() -> Recording:
     story = Story(
         "head-oom", "The head container is OOM-killed in mid-run; the status stays RUNNING", spec, origin=origin(14, 2)
     )
+    story.own_machines = {"cpu-a-01": "cpu-b-03"}
     story.add_nodes("cpu-a-01", "cpu-a-02", "gpu-a-01")
     story.rayjob_created()
     run = begin(story, 1, "2.60.0/stop_running", script="/home/ray/jobs/backfill.py", ip_base=17)
@@ -316,12 +317,13 @@ def spot_reclaimed() -> Recording:
     story = Story(
         "spot-reclaimed", "The provider takes a spot machine back under a running task", spec, origin=origin(15, 45)
     )
+    story.own_machines = {"gpu-a-01": "gpu-spot-07"}
     story.add_nodes("cpu-a-01", "cpu-a-02", "gpu-a-01")
     story.rayjob_created()
     run = begin(story, 1, "2.60.0/node_die", script="/home/ray/train/diffusion.py", ip_base=20)
     _take_machine_back(story, run, run.ended - 2.5)
     fail_k8s_job(story, run)
-    why = "gpu-a-01 was taken back: its pods were terminated for an imminent shutdown"
+    why = "gpu-spot-07 was taken back: its pods were terminated for an imminent shutdown"
     run.attempt.truth(verdict("spot-reclaimed", why, "imminent node shutdown", "node-lost", "node-drained"))
     return story.recording("Failed")
 

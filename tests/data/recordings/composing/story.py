@@ -2,6 +2,8 @@
 
 import copy
 import hashlib
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,6 +50,8 @@ class Story:
         self.rayjob = rayjob(spec, uid=steady_uid(name, "rayjob"), created=self.iso(0))
         self.rows: list[tuple[float, int, Entry]] = []
         self._version = 100
+        # a machine that falls ill gets a name of its own, or every story played beside this one would have it too
+        self.own_machines: dict[str, str] = {}
 
     # --- time and names
 
@@ -136,7 +140,7 @@ class Story:
     # --- the end
 
     def recording(self, outcome: str) -> Recording:
-        entries = tuple(entry for _, _, entry in sorted(self.rows, key=lambda row: row[:2]))
+        entries = tuple(self._renamed(entry) for _, _, entry in sorted(self.rows, key=lambda row: row[:2]))
         parts = ", ".join(self.sources)
         how = (
             f"Ray's records, files and answers: a real Ray ({parts}), times, names and addresses replaced by a script. "
@@ -148,7 +152,8 @@ class Story:
             title=self.title,
             made=Made.COMPOSED,
             how=how
-            + "Kubernetes objects: written from manifests along timelines that were measured on a real cluster.",
+            + "Kubernetes objects: written from manifests along the timelines of KubeRay's source; "
+            + "the seconds around retries and TTL 0 were measured on a real cluster.",
             origin=self.origin.astimezone(UTC),
             namespace=self.spec.namespace,
             rayjob=self.spec.name,
@@ -158,6 +163,14 @@ class Story:
         )
         truth = Truth(outcome, tuple(self._with_driver(entries, attempt) for attempt in self.attempts))
         return Recording(header, entries, truth)
+
+    def _renamed(self, entry: Entry) -> Entry:
+        if not self.own_machines or not isinstance(entry, WatchEntry):
+            return entry
+        text = json.dumps(entry.object)
+        for name, own in self.own_machines.items():
+            text = text.replace(name, own).replace(steady_uid("node", name), steady_uid("node", own))
+        return replace(entry, object=json.loads(text))
 
     def _with_driver(self, entries: tuple[Entry, ...], attempt: AttemptTruth) -> AttemptTruth:
         path = f"job-driver-{attempt.submission_id}.log"
