@@ -6,6 +6,7 @@ B-tree entry must fit a third of a page; the document keeps it whole.
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +32,7 @@ def attempt_row(manifest: Manifest, key: str) -> Row:
     """The row of ``attempts`` for a manifest that lies at ``key``."""
     job, outcome, times = manifest.attempt.rayjob, manifest.outcome, manifest.times
     verdict = read_verdict(manifest.verdict, manifest.artifacts)
-    document = records.to_value(manifest)
+    document = records.to_value(replace(manifest, artifacts=()))
     del document["artifacts"]
     return {
         "rayjob_uid": _clean(job.uid),
