@@ -249,8 +249,11 @@ class StreamWriter:
         self._pending_since = now if self._pending_since is None else self._pending_since
 
     def _flush_due(self, now: float) -> bool:
-        interval = flush_interval_seconds(now - self._opened_at)
-        return self._pending_since is not None and now - self._pending_since >= interval
+        if self._pending_since is None:
+            return False
+        # a full spool is emptied by putting parts: what lies in write-ahead files has to become some
+        interval = 0 if self._road.spool.is_full else flush_interval_seconds(now - self._opened_at)
+        return now - self._pending_since >= interval
 
     def _sync_due(self, now: float) -> bool:
         return self._unsynced_since is not None and now - self._unsynced_since >= _SYNC_SECONDS

@@ -4,7 +4,6 @@ stream_writer; what is sealed through stream_seal."""
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -175,10 +174,7 @@ class Streams:
         for sequence in await asyncio.to_thread(self._spool.queued, stream):
             self._uploader.add_part(stream, sequence)
         lane = self._uploader.lane(stream)
-        if self.last_error is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_STORE_SECONDS):
-                    await lane.settled.wait()
+        await self._uploader.wait_outcome(stream, _STORE_SECONDS)
         if lane.is_lost:
             self._uploader.forget(stream)
 

@@ -33,6 +33,7 @@ class Lane:
     is_lost: bool = False
     is_scheduled: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Uploader:
@@ -90,6 +91,16 @@ class Uploader:
         """Waits until nothing waits below a prefix of the bucket."""
         while lanes := [lane for lane in self._lanes.values() if lane.waiting and _key_prefix(lane).startswith(prefix)]:
             await lanes[0].settled.wait()
+
+    async def wait_outcome(self, stream: StreamId, seconds: float) -> None:
+        """Until a stream's parts are in the store, or one could not be put, or the time is over."""
+        lane = self.lane(stream)
+        waits = [asyncio.create_task(event.wait(), name="outcome") for event in (lane.settled, lane.failed)]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def wait_for_room(self, seconds: float) -> None:
         """Until something was removed from the spool, or the time is over."""
@@ -158,6 +169,7 @@ class Uploader:
 
     def _succeed(self, lane: Lane) -> None:
         lane.failures, lane.is_scheduled = 0, False
+        lane.failed.clear()
         if lane.waiting:
             lane.waiting.popleft()
             lane.since.popleft()
@@ -188,6 +200,7 @@ class Uploader:
 
     async def _retry(self, lane: Lane, error: Exception) -> None:
         lane.failures += 1
+        lane.failed.set()
         self.last_error = str(error)
         if lane.failures == 1 and lane.stream is not None and lane.waiting:
             await asyncio.to_thread(self._spool.sync_part, lane.stream, lane.waiting[0])
