@@ -1,6 +1,7 @@
 """Keeps one cache equal to the API server: list, watch, relist, and every difference handed out exactly once."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Reflector:
         self._listwatch: ListWatch | None = None
         self._version: str | None = None
         self._expired_lists = 0
+        self._silences = 0
 
     async def run(self) -> None:
         while True:
@@ -75,8 +77,7 @@ class Reflector:
         except KubeDenied as error:
             return self._unavailable(WatchState.DENIED, str(error), self._timing.denied_seconds)
         except TimeoutError:
-            self.stats.silences += 1
-            return self._again("silence", relist=True)
+            return self._after_silence()
         except MalformedWatch as error:
             self.stats.malformed += 1
             return self._again("malformed", error=str(error))
@@ -131,7 +132,7 @@ class Reflector:
     async def _follow(self, listwatch: ListWatch, version: str) -> float:
         self.stats.watches += 1
         started_at = asyncio.get_running_loop().time()
-        async with aclosing(listwatch.watch(version)) as events:
+        async with aclosing(listwatch.watch(version, self._alive)) as events:
             async for event in events:
                 await self._take_event(event)
         lasted_seconds = asyncio.get_running_loop().time() - started_at
@@ -143,6 +144,7 @@ class Reflector:
     async def _take_event(self, event: WatchEvent) -> None:
         self._alive()
         self._backoff.reset()
+        self._silences = 0
         if event.type == "BOOKMARK":
             self.stats.bookmarks += 1
         elif is_ours(self.target.kind, event.object):
@@ -165,6 +167,15 @@ class Reflector:
                 metadata = document["metadata"]
                 where = {"namespace": metadata.get("namespace"), "name": metadata.get("name")}
                 _log.exception("change not taken", kind=self.target.kind.value, **where)
+
+    def _after_silence(self) -> float:
+        """No failure: a quiet resource is silent too. Watch again from where we are; after several in a row, list."""
+        self.stats.silences += 1
+        self.stats.count_reconnect("silence")
+        self._silences += 1
+        if self._silences >= self._timing.silences_before_relist:
+            self._silences, self._version = 0, None
+        return self._timing.backoff_base_seconds * random.random()
 
     def _alive(self) -> None:
         self.stats.last_seen_at = self._listener.now()
