@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.cluster.api import until
 from tests.e2e.cluster.errors import ClusterError
 from tests.e2e.cluster.leftovers import mounts_below
-from tests.e2e.cluster.network import cleaning, kubernetes_chains
+from tests.e2e.cluster.network import FENCE, cleaning, kubernetes_chains
 from tests.e2e.cluster.prerequisites import Machine, foreign_routes, go_version, lack
 from tests.e2e.cluster.process import Identity, Records, Spec, end, identify, is_alive, marked, spawn
 
@@ -96,6 +96,16 @@ class TestPacketRules:
             "-F KUBE-MARK-MASQ",
             "-X KUBE-SERVICES",
             "-X KUBE-MARK-MASQ",
+            "COMMIT",
+        ]
+
+    def test_removes_the_fence_around_the_bridge(self) -> None:
+        inserted = FENCE.replace("-I FORWARD", "-A FORWARD")
+        assert cleaning(inserted).splitlines() == [
+            "*filter",
+            "-D FORWARD -i rja0 ! -o rja0 -j RJA-FENCE",
+            "-F RJA-FENCE",
+            "-X RJA-FENCE",
             "COMMIT",
         ]
 

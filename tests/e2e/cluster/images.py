@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+BUFFER_BYTES = 1 << 16
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -59,7 +60,7 @@ class Image:
 
 def write_archive(images: list[Image], out: IO[bytes]) -> None:
     """Stream a docker-archive: the index, the configurations, then each layer once."""
-    with tarfile.open(fileobj=out, mode="w|") as archive:
+    with tarfile.open(fileobj=out, mode="w|", bufsize=BUFFER_BYTES) as archive:
         index = [
             {
                 "Config": f"{image.id}.json",

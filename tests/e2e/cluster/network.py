@@ -10,7 +10,14 @@ from tests.e2e.cluster import layout as at
 from tests.e2e.cluster.commands import run
 
 OWNER = "rayjob-archiver:"
-CHAIN = re.compile(r"KUBE-")
+CHAIN = re.compile(r"KUBE-|RJA-")
+# The bridge forwards between pods (services need it), so what would leave the machine is turned back at once.
+FENCE = f"""*filter
+:RJA-FENCE - [0:0]
+-A RJA-FENCE -j REJECT --reject-with icmp-net-unreachable
+-I FORWARD -i {at.BRIDGE} ! -o {at.BRIDGE} -j RJA-FENCE
+COMMIT
+"""
 FAMILIES = ("iptables", "ip6tables")
 
 
@@ -28,6 +35,7 @@ def add_bridge(state: Path) -> None:
     run("ip", "link", "add", at.BRIDGE, "type", "bridge")
     run("ip", "link", "set", at.BRIDGE, "alias", f"{OWNER}{state}")
     run("ip", "address", "add", f"{at.ADDRESS}/{at.POD_CIDR.split('/')[1]}", "dev", at.BRIDGE)
+    run("iptables-restore", "--noflush", stdin=FENCE)
     run("ip", "link", "set", at.BRIDGE, "up")
     Path(f"/proc/sys/net/ipv4/conf/{at.BRIDGE}/forwarding").write_text("1")
 
@@ -43,7 +51,7 @@ def remove_bridge() -> None:
 
 
 def kubernetes_chains(saved: str) -> Iterator[str]:
-    """Names of the chains that a Kubernetes made, from the output of `iptables-save`."""
+    """Names of the chains that a Kubernetes or this harness made, from the output of `iptables-save`."""
     for line in saved.splitlines():
         if line.startswith(":") and CHAIN.match(line[1:]):
             yield line[1:].split()[0]

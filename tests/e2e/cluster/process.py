@@ -44,12 +44,16 @@ def boot_id() -> str:
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a living process; None for a dead one or a zombie."""
+    """The identity of a living process; None for a dead one.
+
+    A zombie whose threads are still ending lives: it may hold its sockets for some milliseconds more.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        threads = len(os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in "ZX" else Identity(pid, int(fields[19]), boot_id())
+    return None if fields[0] in "ZX" and threads <= 1 else Identity(pid, int(fields[19]), boot_id())
 
 
 def is_alive(identity: Identity) -> bool:

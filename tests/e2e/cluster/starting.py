@@ -45,10 +45,9 @@ def start_all(layout: Layout, goods: Goods, phases: Phases) -> Connection:
         imported = pool.submit(starter.node_images)
         stored = pool.submit(starter.stores, password)
         api = starter.control_plane(tokens)
-        with phases.phase("KubeRay's definitions"):
-            install(api, goods)
+        installed = pool.submit(starter.definitions, api)
         starter.workers(api)
-        _all((imported, stored))
+        _all((imported, stored, installed))
     with phases.phase("node and operator"):
         node_ready(api)
         operator_ready(api)
@@ -102,6 +101,10 @@ class _Starter:
             for path, role in ((self._layout.kubeconfig, "admin"), (self._layout.kubeconfig_norights, "norights")):
                 write_private(path, config.kubeconfig(tokens[role], authority))
         return admin(self._layout)
+
+    def definitions(self, api: Api) -> None:
+        with self._phases.phase("KubeRay's definitions"):
+            install(api, self._goods)
 
     def workers(self, api: Api) -> None:
         """kube-proxy comes last: without its node it waits, longer each time."""
