@@ -61,7 +61,7 @@ def clean(raw: bytes) -> Line:
             who = found.groupdict().get("who") or who
             text = text[found.end() :]
     if "[repeated " in text and (found := _REPEATED.search(text)):
-        repeated, text = int(found["count"][:9]), text[: found.start()]
+        repeated, text = int(found["count"][:9]), text[: found.start()].rstrip()
     return Line(text, who, moment, repeated)
 
 

@@ -12,7 +12,7 @@ SILENCE_LINES = 200
 
 MARKER = "Traceback (most recent call last)"
 IGNORED = "Exception ignored in"
-_RAY_HEADER = re.compile(r"^(?:ray::[\w.<>:\[\]=, /()-]{1,200}) \(pid=\d+")
+_RAY_HEADER = re.compile(r"(?:^|: )(?:ray::[\w.<>:\[\]=, /()-]{1,200}) \(pid=\d+")
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]{1,500})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,200}))?')
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,200}(?:\([\w.]{1,100}\))?)(?::(?P<message>(?: .*)?))?$")
 _GROUP = re.compile(r"^\s*(?:\+ (?=Exception Group)|\| ?|\+-*\+?-+ ?(?P<number>\d+|\.\.\.)? ?-*$)")
@@ -142,7 +142,7 @@ class TraceReader:
     def _step(self, current: _Open, number: int, line: Line, text: str, is_separator: bool) -> Iterator[Trace]:
         if is_separator:
             current.relation, current.state, current.frames = "group", "frames", []
-        elif MARKER in text or _RAY_HEADER.match(text):
+        elif MARKER in text or (_RAY_HEADER.search(text) and not _EXCEPTION.match(text)):
             yield from self._header(current, number, line)
         elif connector := _connector(text):
             current.relation, current.state, current.blanks = connector, "between", 0
@@ -185,7 +185,7 @@ class TraceReader:
 
 def is_start(text: str) -> bool:
     """Whether a line begins a traceback: Python's header, Ray's, or the word that what follows is ignored."""
-    return MARKER in text or text.lstrip().startswith(IGNORED) or bool(_RAY_HEADER.match(text))
+    return MARKER in text or text.lstrip().startswith(IGNORED) or bool(_RAY_HEADER.search(text))
 
 
 def _without_group(text: str) -> tuple[str, bool]:
