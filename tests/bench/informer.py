@@ -253,6 +253,7 @@ async def measure(scenario: Scenario) -> str:
         line = (
             f"synced in {seconds:6.2f} s, {used:6.2f} s of CPU, +{resident_mib() - before:6.1f} MiB, {changes} changes"
         )
+        line += f"; bare json.loads of the same {bare_parse_seconds(scenario):.2f} s of CPU"
         if scenario.burst:
             line += f"; {await _burst(transport, scenario, done)}"
         task.cancel()
