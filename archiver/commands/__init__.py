@@ -2,6 +2,7 @@
 
 import click
 
+from archiver.commands.diagnose import diagnose_command, rules_command
 from archiver.commands.doors import Doors, Finding, ReindexReport, VerifyReport
 from archiver.commands.download import download_command
 from archiver.commands.events import events_command
@@ -21,4 +22,6 @@ COMMANDS: tuple[click.Command, ...] = (
     verify_command,
     reindex_command,
     settings_command,
+    diagnose_command,
+    rules_command,
 )

@@ -33,12 +33,18 @@ class JobReference:
     cluster: str | None = None
 
 
+def reference_to(word: str, namespace: str | None = None, cluster: str | None = None) -> JobReference:
+    """``NAMESPACE/NAME`` as kubectl's users write it, or a name, or a uid."""
+    before, slash, name = word.partition("/")
+    return JobReference(name, namespace or before, cluster) if slash else JobReference(word, namespace, cluster)
+
+
 def job_argument(command: Command) -> Command:
     """JOB, -n and --cluster, handed to the command as ``reference``."""
 
     @functools.wraps(command)
     def collect(*args: Any, job: str, namespace: str | None, cluster: str | None, **rest: Any) -> Any:
-        return command(*args, reference=JobReference(job, namespace, cluster), **rest)
+        return command(*args, reference=reference_to(job, namespace, cluster), **rest)
 
     decorated = click.option("--cluster", help="Kubernetes cluster, where several are archived.")(collect)
     decorated = click.option("-n", "--namespace", help="Namespace of the RayJob.")(decorated)
