@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from archiver.diagnosis.shape import as_int, as_list, as_map, at, maps, text_at
+from archiver.diagnosis.shape import as_int, as_map, at, maps, text_at
 from archiver.diagnosis.verdict import Advice
 
 Spec = Mapping[str, object]
@@ -70,7 +70,7 @@ def _head_cpus(job: _Job) -> Advice | None:
         return None
     return Advice(
         "head-num-cpus", "spec.rayClusterSpec.headGroupSpec.rayStartParams.num-cpus", 'Set it to "0".',
-        "Tasks and actors on the head compete with the control plane for memory: an out-of-memory kill there ends the whole job.",
+        "Tasks on the head compete with the control plane for memory: an out-of-memory kill there ends the job.",
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def _no_headroom(job: _Job) -> Advice | None:
         if replicas is not None and most is not None and most <= replicas:
             return Advice(
                 "max-replicas", f"workerGroupSpecs[{text_at(group, 'groupName')}].maxReplicas", f"Raise it above {most}.",
-                "The autoscaler may not add a worker: a lost or waiting one can never be replaced while the job asks for more.",
+                "The autoscaler may not add a worker, so a job that asks for more waits for ever.",
             )  # fmt: skip
     return None
 
@@ -134,8 +134,3 @@ def _leftover_groups(job: _Job) -> Advice | None:
         "Remove detached placement groups at the start of the driver.",
         "On a shared cluster a retry finds the resources still held by the placement groups of the attempt before.",
     )  # fmt: skip
-
-
-def is_empty(rayjob_spec: object) -> bool:
-    """Whether there is no spec to advise on."""
-    return not as_list(rayjob_spec)

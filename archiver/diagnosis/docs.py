@@ -25,7 +25,9 @@ Strength of a rule: *certain* — the software itself states the cause; *strong*
 
 def causes_page(ruleset: Ruleset) -> str:
     """The whole page as Markdown."""
-    leaves = sorted(ruleset.leaves.values(), key=lambda leaf: (leaf.category in ("unknown", "none"), leaf.category, leaf.id))
+    leaves = sorted(
+        ruleset.leaves.values(), key=lambda leaf: (leaf.category in ("unknown", "none"), leaf.category, leaf.id)
+    )
     parts = [_HEAD.format(formula=FORMULA)]
     for category, members in groupby(leaves, key=lambda leaf: leaf.category):
         parts.append(f"## {category}\n")

@@ -158,7 +158,9 @@ class _Case:
     def _citations(self, chosen: Candidate) -> list[Citation]:
         """The chosen cause's lines, strongest first, then confirmations, then what it explains."""
         first = [item.signal for item in chosen.signals if item.strength > 0]
-        confirming = [s for s in self._found.signals if s.rule.role is Role.CONFIRMATION and s.rule.leaf == chosen.leaf.id]
+        confirming = [
+            s for s in self._found.signals if s.rule.role is Role.CONFIRMATION and s.rule.leaf == chosen.leaf.id
+        ]
         wrapped = [item.signal for item in chosen.signals if item.strength <= 0]
         explained = [item.best.signal for item in self._candidates if item is not chosen]
         cascades = [s for s in self._found.signals if s.rule.role is Role.CASCADE]

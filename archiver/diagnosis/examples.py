@@ -26,7 +26,9 @@ def hits(ruleset: Ruleset, rule: Rule, example: object) -> bool:
         fact = _fact(as_map(example))
         return any(fact_matches(condition, fact) for condition in rule.facts)
     raw = as_text(example).encode()
-    if rule not in ruleset.progress and not any(ruleset.scanned[number] is rule for number, _end in ruleset.scanner.scan(raw)):
+    if rule not in ruleset.progress and not any(
+        ruleset.scanned[number] is rule for number, _end in ruleset.scanner.scan(raw)
+    ):
         return False
     return matched(rule, without_hints(ruleset.hints, clean(raw).text)) is not None
 

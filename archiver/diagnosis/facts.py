@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from archiver.diagnosis.evidence import Evidence, Json
 from archiver.diagnosis.lines import parse_time
-from archiver.diagnosis.shape import as_int, as_list, as_map, as_text, at, first_text, maps, text_at
+from archiver.diagnosis.shape import as_int, as_map, as_text, at, first_text, maps, text_at
 
 FACTS_LIMIT = 5000
 
@@ -27,7 +27,14 @@ class Fact:
 
 def collect_facts(evidence: Evidence) -> list[Fact]:
     """All facts, at most the limit, most authoritative sources first."""
-    parts = (_rayjob(evidence), _pods(evidence), _nodes(evidence), _workloads(evidence), _ray(evidence), _events(evidence))
+    parts = (
+        _rayjob(evidence),
+        _pods(evidence),
+        _nodes(evidence),
+        _workloads(evidence),
+        _ray(evidence),
+        _events(evidence),
+    )
     found: list[Fact] = []
     for part in parts:
         for fact in part:
@@ -59,22 +66,18 @@ def _pods(evidence: Evidence) -> Iterator[Fact]:
         status = as_map(pod.get("status")) or pod
         role = first_text(pod, "role") or _role_of(pod)
         name = first_text(pod, "name", "pod") or text_at(pod, "metadata", "name") or f"{role or 'pod'}"
-        where = {"source": "pods", "line": line, "object": f"pod/{name}", "role": role}
+        where = ("pods", line, f"pod/{name}", role)
         time = _time(pod, "time", "startTime") or _time(status, "startTime")
         for field in ("reason", "message"):
             if value := text_at(status, field):
                 reason = value if field == "reason" else text_at(status, "reason")
-                yield Fact("pod", field, reason, f"{field}: {value}", time=time, **_place(where))
+                yield Fact("pod", field, reason, f"{field}: {value}", *where, time)
         if text_at(pod, "metadata", "deletionTimestamp") or text_at(pod, "deletionTimestamp"):
-            yield Fact("pod", "deletionTimestamp", "deleted", "deletionTimestamp is set", time=time, **_place(where))
+            yield Fact("pod", "deletionTimestamp", "deleted", "deletionTimestamp is set", *where, time)
         for condition in maps(at(status, "conditions")):
             yield from _condition(condition, "pod-condition", "pods", line, f"pod/{name}", role)
         for container in _containers(pod, status):
             yield from _container(container, role, name, line)
-
-
-def _place(where: dict[str, object]) -> dict[str, object]:
-    return where
 
 
 def _role_of(pod: Json) -> str:
@@ -133,9 +136,7 @@ def _signal_code(code: int) -> int:
     return 128 - code if -64 <= code < 0 else code
 
 
-def _condition(
-    condition: Json, kind: str, source: str, line: int, object_name: str, role: str = ""
-) -> Iterator[Fact]:
+def _condition(condition: Json, kind: str, source: str, line: int, object_name: str, role: str = "") -> Iterator[Fact]:
     name, status = text_at(condition, "type"), text_at(condition, "status")
     reason, message = text_at(condition, "reason"), text_at(condition, "message")
     if not name and not reason:
@@ -260,8 +261,3 @@ def _milliseconds(row: Json, key: str) -> float | None:
 
 def _time(value: Json, *keys: str) -> float | None:
     return next((time for key in keys if (time := parse_time(text_at(value, key))) is not None), None)
-
-
-def is_listed(value: object) -> bool:
-    """Whether a part of the evidence has anything in it."""
-    return bool(as_list(value))

@@ -76,7 +76,10 @@ def _telling(part: str) -> int:
 
 
 _EVERYWHERE = frozenset(
-    ("raylet", "node", "nodes", "worker", "workers", "pod", "pods", "gcs", "gcsserver", "head", "port", "job", "instance")
-    + ("container", "connection", "image", "process", "processes", "thread", "threads", "dashboard", "token", "tokens")
-    + ("cluster", "step", "rank", "group", "info", "network", "socket", "resource", "host", "machine", "data", "model")
+    [
+        *("raylet", "node", "nodes", "worker", "workers", "pod", "pods", "gcs", "gcsserver", "head", "port", "job"),
+        *("instance", "container", "connection", "image", "process", "processes", "thread", "threads", "dashboard"),
+        *("token", "tokens", "cluster", "step", "rank", "group", "info", "network", "socket", "resource", "host"),
+        *("machine", "data", "model"),
+    ]
 )

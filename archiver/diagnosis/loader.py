@@ -104,7 +104,7 @@ def _filters(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], list[str]]:
 
 def _read_file(name: str, text: str, parts: _Parts) -> None:
     try:
-        document = yaml.load(text, _Loader)  # noqa: S506: a safe loader with line numbers
+        document = yaml.load(text, _Loader)  # noqa: S506  (a safe loader, with line numbers)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise RuleError(f"{name}:{line}: not valid YAML: {error.problem}.") from error
@@ -202,7 +202,9 @@ def _expand_tiers(parts: _Parts) -> None:
         for entry in leaf.yields_to:
             found = _TIERS.fullmatch(entry)
             lowest, highest = (int(found[1]), int(found[2])) if found else (1, 0)
-            named += [other.id for other in parts.leaves.values() if lowest <= other.tier <= highest] if found else [entry]
+            named += (
+                [other.id for other in parts.leaves.values() if lowest <= other.tier <= highest] if found else [entry]
+            )
         parts.leaves[leaf.id] = replace(leaf, yields_to=tuple(name for name in dict.fromkeys(named) if name != leaf.id))
 
 

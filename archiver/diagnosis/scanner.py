@@ -1,16 +1,12 @@
 """Which of many patterns hit a block of bytes, and where. A filter: it may report too much, never too little."""
 
+import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-try:
-    import hyperscan as _library
-except ImportError:  # no wheel for this machine
-    _library = None
-
-HITS_PER_BLOCK = 2000
+HITS_PER_BLOCK = 5000
 PREPARE_AFTER_BYTES = 512 << 10
 
 Hit = tuple[int, int]
@@ -118,7 +114,10 @@ class HyperscanModule(Protocol):
 
 def _compile(patterns: Sequence[str], hyperscan: HyperscanModule, flags: int) -> _Database:
     # Look-around is unknown to hyperscan; as a prefilter it takes such a pattern and may report too much.
-    each = [flags | (hyperscan.HS_FLAG_PREFILTER if "(?" in pattern and _LOOK.search(pattern) else 0) for pattern in patterns]
+    each = [
+        flags | (hyperscan.HS_FLAG_PREFILTER if "(?" in pattern and _LOOK.search(pattern) else 0)
+        for pattern in patterns
+    ]
     database = hyperscan.Database()
     database.compile(
         expressions=[pattern.encode() for pattern in patterns],
@@ -160,6 +159,17 @@ class AdaptiveScanner:
         if self._slow is None:
             self._slow = ReScanner(self._patterns)
         return self._slow.scan(block)
+
+
+def _load() -> HyperscanModule | None:
+    try:
+        module: HyperscanModule = importlib.import_module("hyperscan")
+    except ImportError:  # no wheel for this machine
+        return None
+    return module
+
+
+_library = _load()
 
 
 def build(patterns: Sequence[str]) -> AdaptiveScanner:

@@ -92,8 +92,10 @@ def _texts(evidence: Evidence, facts: Iterable[Fact]) -> Iterator[tuple[Place, L
 
 
 _WORDED = frozenset(
-    ("event", "event-normal", "task", "actor", "worker", "raynode", "ray-event", "pod", "container", "init-container")
-    + ("pod-condition", "cluster-condition", "node", "workload")
+    [
+        *("event", "event-normal", "task", "actor", "worker", "raynode", "ray-event", "pod", "container"),
+        *("init-container", "pod-condition", "cluster-condition", "node", "workload"),
+    ]
 )
 
 _KINDS = (
@@ -130,9 +132,17 @@ class _Sink:
             if any(fact_matches(condition, fact) for condition in rule.facts):
                 self.add(
                     Signal(
-                        rule, fact.source, fact.line, fact.text[:CITED_CHARS], fact.time, fact.role, fact.object, fact.field,
-                        {"object": fact.object, "node": fact.object}, is_fact=True,
-                    )  # fmt: skip
+                        rule,
+                        fact.source,
+                        fact.line,
+                        fact.text[:CITED_CHARS],
+                        fact.time,
+                        fact.role,
+                        fact.object,
+                        fact.field,
+                        {"object": fact.object, "node": fact.object},
+                        is_fact=True,
+                    )
                 )
 
     def add(self, signal: Signal) -> None:
@@ -264,10 +274,19 @@ class _SourceReader:
         place = self._place
         self._sink.add(
             Signal(
-                rule, place.source, place.line if place.object and place.line else number,
-                cut(line.text, found.start()), time, line.who, place.object, place.field, captures, False,
-                _level(line.text) if rule.role is Role.ROOT else "", number,
-            )  # fmt: skip
+                rule,
+                place.source,
+                place.line if place.object and place.line else number,
+                cut(line.text, found.start()),
+                time,
+                line.who,
+                place.object,
+                place.field,
+                captures,
+                False,
+                _level(line.text) if rule.role is Role.ROOT else "",
+                number,
+            )
         )
 
 

@@ -7,6 +7,8 @@ from archiver.diagnosis.fingerprint import Fingerprint
 
 CITATIONS_LIMIT = 10
 
+Json = dict[str, object]
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
@@ -20,9 +22,9 @@ class Citation:
     object: str = ""
     field: str = ""
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         """Without the parts that it does not have."""
-        shown: dict[str, object] = {"source": self.source, "line": self.line, "text": self.text}
+        shown: Json = {"source": self.source, "line": self.line, "text": self.text}
         if self.time is not None:
             shown["time"] = _iso(self.time)
         for key in ("object", "field", "rule"):
@@ -40,7 +42,7 @@ class Symptom:
     source: str
     line: int
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         """All parts."""
         return {"text": self.text, "of": self.of, "source": self.source, "line": self.line}
 
@@ -54,7 +56,7 @@ class Advice:
     change: str
     why: str
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         """All parts."""
         return {"id": self.id, "setting": self.setting, "change": self.change, "why": self.why}
 
@@ -83,7 +85,7 @@ class Verdict:
     docs: str = ""
     contributors: tuple[str, ...] = field(default=())
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         """The documented shape; new keys may be added, none is ever taken away."""
         print_of = self.fingerprint
         return {

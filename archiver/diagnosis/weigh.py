@@ -55,9 +55,7 @@ class Candidate:
         return min(times) if times else None
 
 
-def weigh(
-    found: Found, ruleset: Ruleset, *, end_time: float | None = None
-) -> tuple[list[Candidate], list[Candidate]]:
+def weigh(found: Found, ruleset: Ruleset, *, end_time: float | None = None) -> tuple[list[Candidate], list[Candidate]]:
     """Candidates in the order of precedence (those that another one explains come last), and those that are over."""
     roots = [signal for signal in found.signals if signal.rule.role is Role.ROOT]
     weighed = _by_time(_by_recovery(_by_refutation(_by_chain(roots, found, ruleset), found), found), end_time)
@@ -111,13 +109,23 @@ def _by_chain(signals: list[Signal], found: Found, ruleset: Ruleset) -> list[Wei
 
 
 def _weigh_trace(
-    place: Place, trace: Trace, signals: list[Signal], weighed: dict[int, Weighed], rules: tuple[Rule | None, Rule | None]
+    place: Place,
+    trace: Trace,
+    signals: list[Signal],
+    weighed: dict[int, Weighed],
+    rules: tuple[Rule | None, Rule | None],
 ) -> Iterable[Weighed]:
-    inside = [(index, signal) for index, raised in enumerate(trace.chain) for signal in signals if _covers(raised, signal)]
-    specific = [(index, signal) for index, signal in inside if signal.rule.leaf != GENERIC and weighed[id(signal)].strength]
+    inside = [
+        (index, signal) for index, raised in enumerate(trace.chain) for signal in signals if _covers(raised, signal)
+    ]
+    specific = [
+        (index, signal) for index, signal in inside if signal.rule.leaf != GENERIC and weighed[id(signal)].strength
+    ]
     generic = [(index, signal) for index, signal in inside if signal.rule.leaf == GENERIC]
     if trace.is_ignored:
-        weighed.update({id(signal): Weighed(signal, 0, "ignored while objects were freed") for _index, signal in inside})
+        weighed.update(
+            {id(signal): Weighed(signal, 0, "ignored while objects were freed") for _index, signal in inside}
+        )
         return
     root_index = trace.chain.index(trace.root)
     if specific:
@@ -146,7 +154,8 @@ def _is_ray_internal(trace: Trace) -> bool:
         bool(frames)
         and not trace.app_frames
         and bool(_RAY_CODE.search(frames[-1].file))
-        and trace.root.name in ("AssertionError", "AttributeError", "KeyError", "IndexError", "NameError", "UnboundLocalError")
+        and trace.root.name
+        in ("AssertionError", "AttributeError", "KeyError", "IndexError", "NameError", "UnboundLocalError")
     )
 
 
@@ -239,7 +248,7 @@ def _by_time(items: list[Weighed], end_time: float | None) -> list[Weighed]:
     fatal = [
         item.signal.time
         for item in items
-        if item.signal.time is not None and item.strength >= Strength.MEDIUM and not item.signal.is_fact
+        if item.signal.time is not None and item.strength >= Strength.MEDIUM and not item.signal.object
     ]
     first = min(fatal) if fatal else None
     return [_teardown(item, end_time, first) for item in items]
@@ -247,7 +256,7 @@ def _by_time(items: list[Weighed], end_time: float | None) -> list[Weighed]:
 
 def _teardown(item: Weighed, end_time: float | None, first: float | None) -> Weighed:
     time = item.signal.time
-    if time is None or not item.signal.is_fact or item.strength <= 0:
+    if time is None or not item.signal.object or item.strength <= 0:
         return item
     if end_time is not None and AFTER_END_SECONDS < time - end_time < SKEW_SECONDS and item.signal.rule.tier != 0:
         return replace(item, strength=max(item.strength - 3, 0), why="after the end of the job")

@@ -99,7 +99,8 @@ def by_last_traceback(case: Case) -> str:
     known = {
         "ModuleNotFoundError": "missing-module", "ImportError": "missing-module", "OutOfMemoryError": "gpu-oom",
         "FileNotFoundError": "data-not-found", "PermissionError": "storage-permission-denied",
-        "ActorDiedError": "node-lost", "RuntimeEnvSetupError": "runtime-env-failed", "JSONDecodeError": "data-corrupt-or-schema",
+        "ActorDiedError": "node-lost", "RuntimeEnvSetupError": "runtime-env-failed",
+        "JSONDecodeError": "data-corrupt-or-schema",
         "ConnectionError": "dns-or-connectivity", "TimeoutError": "user-hang-or-timeout",
     }  # fmt: skip
     return known.get(types[-1], "user-exception") if types else "unknown"
@@ -109,8 +110,9 @@ def by_first_keyword(case: Case) -> str:
     """What the first known word would say."""
     words = {
         "oom": "host-oom-container", "out of memory": "gpu-oom", "nccl": "collective-timeout", "no module": "missing-module",
-        "evict": "node-drained", "preempt": "preempted-by-priority", "no space": "disk-full", "timeout": "collective-timeout",
-        "insufficient": "capacity-shortage", "quota": "quota-exceeded", "imagepull": "image-pull-failed", "xid": "gpu-off-bus",
+        "evict": "node-drained", "preempt": "preempted-by-priority", "no space": "disk-full",
+        "timeout": "collective-timeout", "insufficient": "capacity-shortage", "quota": "quota-exceeded", "imagepull": "image-pull-failed",
+        "xid": "gpu-off-bus",
         "segfault": "user-native-crash", "sigsegv": "user-native-crash", "permission": "storage-permission-denied",
         "refused": "dns-or-connectivity", "error": "user-exception",
     }  # fmt: skip

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from archiver.diagnosis import Evidence, LogSource, Ruleset, Verdict, diagnose
 from archiver.diagnosis.report import diagnose_cases, verdict_text
-from archiver.diagnosis.scanner import AdaptiveScanner, ReScanner
+from archiver.diagnosis.scanner import ReScanner, build
 from tests.bench.recordings import recorded_cases
 
 RECORDED = recorded_cases()
@@ -55,12 +55,20 @@ def test_recorded_jobs_get_their_cause(ruleset: Ruleset, case: Mapping[str, Mapp
 
 # --- injected variants ------------------------------------------------------------------------------------------------
 
-CLEAR = ("import_error", "cmd_not_found", "file_not_found", "actor_init_exc", "oom_task_ray", "oom_actor_ray", "driver_segv")
+CLEAR = (
+    "import_error",
+    "cmd_not_found",
+    "file_not_found",
+    "actor_init_exc",
+    "oom_task_ray",
+    "oom_actor_ray",
+    "driver_segv",
+)
 
 
 def noise(rng: random.Random, lines: int) -> str:
     kinds = (
-        lambda: f"\x1b[36m(RayTrainWorker pid={rng.randint(1, 999)}, ip=10.0.0.{rng.randint(1, 9)})\x1b[0m read shard {rng.randint(1, 9**6)}",
+        lambda: f"\x1b[36m(Worker pid={rng.randint(1, 999)}, ip=10.0.0.{rng.randint(1, 9)})\x1b[0m shard {rng.randint(1, 999)}",
         lambda: f"2026-11-30 18:46:{rng.randint(10, 59)},123\tINFO worker.py:1841 -- Connecting to existing Ray cluster",
         lambda: f"[2026-11-30 18:46:01,{rng.randint(100, 999)} I 57 57] (raylet) node_manager.cc:{rng.randint(1, 999)}: ok",
         lambda: f"wrote part-{rng.randint(0, 99999):05d}.parquet rows={rng.randint(1, 10**6)}",
@@ -107,23 +115,25 @@ def test_a_recorded_disruption_beats_what_ray_says_of_the_death(ruleset: Ruleset
     verdict = of(
         ruleset,
         pods=[{"role": "worker", "phase": "Failed", "conditions": [condition]}],
-        logs={"driver": "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable."},
+        logs={
+            "driver": "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable."
+        },
     )
     assert verdict.cause == "preempted-by-priority"
     assert verdict.evidence[0].object == "pod/worker"
 
 
 def test_a_disruption_after_the_end_is_tear_down(ruleset: Ruleset) -> None:
-    trace = 'Traceback (most recent call last):\n  File "/home/ray/job.py", line 1, in f\n    g()\nKeyError: \'a\'\n'
-    event = {"reason": "Preempted", "object": "pod/x", "message": "Preempted by a pod", "firstTimestamp": "2026-11-30T10:10:00Z"}
+    trace = "Traceback (most recent call last):\n  File \"/home/ray/job.py\", line 1, in f\n    g()\nKeyError: 'a'\n"
+    event = {"reason": "Preempted", "message": "Preempted by a pod", "firstTimestamp": "2026-11-30T10:10:00Z"}
     job = {"status": "FAILED", "end_time": 1796032800000}  # 2026-11-30T10:00:00Z
     assert of(ruleset, k8s_events=[event], ray={"job": job}, logs={"driver": trace}).cause == "user-exception"
 
 
 def test_a_scheduling_delay_before_a_real_error_is_not_the_cause(ruleset: Ruleset) -> None:
     events = [
-        {"reason": "FailedScheduling", "type": "Warning", "object": "pod/x", "message": "0/3 nodes are available: 3 Insufficient cpu."},
-        {"reason": "Scheduled", "type": "Normal", "object": "pod/x", "message": "Successfully assigned ns/x to n"},
+        {"reason": "FailedScheduling", "object": "pod/x", "message": "0/3 nodes are available: 3 Insufficient cpu."},
+        {"reason": "Scheduled", "object": "pod/x", "message": "Successfully assigned ns/x to n", "type": "Normal"},
     ]
     assert of(ruleset, k8s_events=events, logs={"driver": f"{OOM}\n"}).cause == "gpu-oom"
 
@@ -134,7 +144,9 @@ def test_a_fault_followed_by_progress_is_recovered(ruleset: Ruleset) -> None:
 
 
 def test_a_job_that_succeeded_has_no_cause(ruleset: Ruleset) -> None:
-    verdict = of(ruleset, rayjob_status={"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, logs={"driver": OOM})
+    verdict = of(
+        ruleset, rayjob_status={"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, logs={"driver": OOM}
+    )
     assert (verdict.cause, verdict.category) == ("none", "none")
 
 
@@ -173,7 +185,7 @@ def test_at_most_ten_citations_and_none_twice(ruleset: Ruleset) -> None:
 
 
 def test_secrets_are_masked_in_citations(ruleset: Ruleset) -> None:
-    text = "botocore.exceptions.NoCredentialsError: Unable to locate credentials AKIAABCDEFGHIJKLMNOP password=hunter2hunter2"
+    text = "NoCredentialsError: Unable to locate credentials AKIAABCDEFGHIJKLMNOP password=hunter2hunter2"
     shown = json.dumps(of(ruleset, logs={"driver": text}).to_json())
     assert "AKIA" not in shown
     assert "hunter2" not in shown
@@ -181,7 +193,8 @@ def test_secrets_are_masked_in_citations(ruleset: Ruleset) -> None:
 
 def test_the_fingerprint_ignores_ids_and_line_numbers(ruleset: Ruleset) -> None:
     def trace(line: int, key: str) -> dict[str, str]:
-        return {"driver": f'Traceback (most recent call last):\n  File "/app/a.py", line {line}, in f\n    g()\nKeyError: \'{key}\'\n'}
+        frame = f'  File "/app/a.py", line {line}, in f'
+        return {"driver": f"Traceback (most recent call last):\n{frame}\n    g()\nKeyError: '{key}'\n"}
 
     one, two, other = (
         of(ruleset, logs=trace(*pair)).fingerprint for pair in ((1, "shard-17"), (9, "shard-23"), (1, "an other key"))
@@ -234,7 +247,12 @@ def test_garbage_is_read_without_an_error(ruleset: Ruleset) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30) | st.sampled_from(["OOMKilled", OOM]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=30)
+    | st.sampled_from(["OOMKilled", OOM]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
@@ -252,7 +270,8 @@ def test_any_json_gives_a_verdict(ruleset: Ruleset, case: object) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(min_value=0, max_value=4000), max_size=6))
 def test_any_chunking_gives_the_same_verdict(ruleset: Ruleset, cuts: list[int]) -> None:
-    raw = next(str(text) for c in RECORDED if c["id"] == "2.60.0/task_exc" for text in c["evidence"]["logs"].values()).encode()
+    (case,) = [case for case in RECORDED if case["id"] == "2.60.0/task_exc"]
+    raw = "".join(case["evidence"]["logs"].values()).encode()
     places = [0, *sorted(cuts), len(raw)]
     pieces = [raw[start:end] for start, end in pairwise(places)]
     whole = diagnose(Evidence(logs={"driver": LogSource.from_text(raw)}), ruleset)
@@ -266,12 +285,8 @@ def test_both_scanners_find_the_same_lines() -> None:
     def lines(hits: list[tuple[int, int]]) -> set[tuple[int, int]]:
         return {(number, text.count(b"\n", 0, end - 1)) for number, end in hits}
 
-    fast = AdaptiveScanner(patterns, None) if not AdaptiveScanner else AdaptiveScanner(patterns, _library())
+    fast = build(patterns)
     fast.prepare()
     slow = lines(ReScanner(patterns).scan(text))
     assert slow <= lines(fast.scan(text))
     assert (1, 201) in slow
-
-
-def _library() -> object:
-    return pytest.importorskip("hyperscan", reason="no wheel for this machine")

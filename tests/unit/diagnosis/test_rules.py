@@ -70,7 +70,10 @@ def test_a_directory_replaces_a_shipped_rule(tmp_path: Path) -> None:
         (("        misses: ['fine']\n", ""), r"own\.yaml:6: rule own-oom: it needs at least one example"),
         (("patterns:", "pattern:"), r"own\.yaml:6: rule own-oom: the key 'pattern' is unknown"),
         (("gpu-oom:", "gpu-oops:"), r"own\.yaml:6: rule own-oom: there is no leaf 'gpu-oops'"),
-        (("id: own-oom", "id: own-oom\n        id: own-oom"), r"own\.yaml:7: not valid YAML: the key 'id' is there twice"),
+        (
+            ("id: own-oom", "id: own-oom\n        id: own-oom"),
+            r"own\.yaml:7: not valid YAML: the key 'id' is there twice",
+        ),
         (("['fine']", "['fine'"), r"own\.yaml:\d+: not valid YAML"),
     ],
 )

@@ -67,9 +67,7 @@ GROUP = """\
 def read(text: str) -> list[Trace]:
     reader = TraceReader()
     found = [
-        trace
-        for number, raw in enumerate(text.split("\n"), 1)
-        for trace in reader.feed(number, clean(raw.encode()))
+        trace for number, raw in enumerate(text.split("\n"), 1) for trace in reader.feed(number, clean(raw.encode()))
     ]
     return [*found, *reader.flush()]
 
@@ -110,7 +108,8 @@ def test_lines_of_two_workers_may_be_mixed() -> None:
 
 
 def test_an_ignored_exception_is_marked() -> None:
-    text = 'Exception ignored in: <function A.__del__>\nTraceback (most recent call last):\n  File "/a.py", line 1, in f\nTypeError: x\n'
+    ignored = "Exception ignored in: <function A.__del__>\n"
+    text = f'{ignored}Traceback (most recent call last):\n  File "/a.py", line 1, in f\nTypeError: x\n'
     (trace,) = read(text)
     assert trace.is_ignored
 
@@ -121,7 +120,9 @@ def test_the_repeat_counter_is_read_and_taken_off() -> None:
 
 
 def test_colours_without_their_escape_are_taken_off() -> None:
-    assert clean(b"ray.exceptions.RayTaskError(NameError): [36mray::f() [39m (pid=1)").text.endswith("ray::f()  (pid=1)")
+    assert clean(b"ray.exceptions.RayTaskError(NameError): [36mray::f() [39m (pid=1)").text.endswith(
+        "ray::f()  (pid=1)"
+    )
 
 
 def test_times_are_read_with_and_without_a_zone() -> None:
