@@ -106,6 +106,9 @@ class KubeObjects(Protocol):
     async def secret_value(self, namespace: str, name: str, key: str) -> str | None:
         """One value of a Secret, only where the opt-in right exists (Ray token authentication)."""
 
+    async def namespace_phase(self, name: str) -> str | None:
+        """``Active`` or ``Terminating``; None where there is no such namespace. Raises KubeDenied without the right."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:

@@ -62,13 +62,12 @@ class Ownership:
 
     def attempts_of(self, kind: Kind, obj: Mapping[str, Any]) -> frozenset[AttemptId]:
         """Attempts an object belongs to; empty where it is not ours, or not known to be yet."""
-        known = self._attempts.get(Ref("uid", uid(obj))) if kind is not Kind.NODE else None
-        if known:
-            return known
+        found = self._attempts.get(Ref("uid", uid(obj)), frozenset()) if kind is not Kind.NODE else frozenset()
         for ref in refers_to(kind, obj):
-            if ref in self._attempts:
-                return self._attempts[ref]
-        return frozenset()
+            # a RayCluster that is shared may have got another RayJob since its objects were attributed
+            if not found or ref.what == "cluster":
+                found |= self._attempts.get(ref, frozenset())
+        return found
 
     def learn(self, kind: Kind, obj: Mapping[str, Any]) -> frozenset[AttemptId]:
         """Attributes an object and remembers what it provides. Returns its attempts."""

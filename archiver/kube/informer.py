@@ -103,6 +103,15 @@ class Informers:
         """Until one kind was listed once, or is known to be absent or denied."""
         await self._settled(self._of(kind))
 
+    def is_settled(self, kind: Kind) -> bool:
+        """Whether a kind was listed once, or is known to be absent or denied."""
+        return all(reflector.settled.is_set() for reflector in self._of(kind))
+
+    def is_listed(self, kind: Kind) -> bool:
+        """Whether a kind is known completely: what is not in the cache is not there."""
+        known = (WatchState.SYNCED, WatchState.FAILING)
+        return all(each.settled.is_set() and each.stats.state in known for each in self._of(kind))
+
     def get(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
         for reflector in self._of(kind):
             found = reflector.cache.get("" if kind is Kind.NODE else namespace, name)

@@ -13,7 +13,7 @@ import aiohttp
 from archiver.errors import KubeDenied, KubeError, KubeUnavailable
 from archiver.kube.answers import Call, error_of, is_status, status_message
 from archiver.kube.discovery import find_resource
-from archiver.kube.resources import CANDIDATES, SECRETS, Resource
+from archiver.kube.resources import CANDIDATES, NAMESPACES, SECRETS, Resource
 from archiver.kube.transport import Transport, next_chunk
 from archiver.ports import Kind
 
@@ -89,6 +89,12 @@ class ApiServerObjects:
             return base64.b64decode(encoded, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
             raise KubeError(f"the Secret {namespace}/{name} holds no text under {key}") from error
+
+    async def namespace_phase(self, name: str) -> str | None:
+        """``Active`` or ``Terminating``; None where there is no such namespace."""
+        answer = await self._transport.read_json(_call("get", NAMESPACES, "", name))
+        phase = ((answer or {}).get("status") or {}).get("phase")
+        return phase if isinstance(phase, str) else None
 
     async def proxy_get(self, target: ProxyTarget, request: ProxyRequest) -> ProxyAnswer:
         """GET through ``pods/proxy`` or ``services/proxy``; pass ``Range`` in the request's headers.

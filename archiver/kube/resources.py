@@ -57,6 +57,7 @@ CANDIDATES: Mapping[Kind, tuple[Resource, ...]] = MappingProxyType(
 OPTIONAL_KINDS = frozenset({Kind.NODE, Kind.WORKLOAD})
 
 SECRETS = Resource("", "v1", "secrets", "Secret")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 SERVICES = Resource("", "v1", "services", "Service")
