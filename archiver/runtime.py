@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from archiver.collect.catalog import Catalog
 from archiver.collect.controller import Controller
+from archiver.collect.excerpt import read_excerpt
 from archiver.collect.explaining import Explainer
 from archiver.collect.hold import sweep
 from archiver.collect.indexer import Indexer
@@ -41,6 +42,7 @@ from archiver.ray import RayClient
 from archiver.ray.routes import Routes
 from archiver.read.service import Reader
 from archiver.settings import Settings
+from archiver.store.bucket import init_bucket
 from archiver.store.codec import ZstdCodec
 from archiver.store.filesystem import FilesystemStore
 from archiver.store.reader import LogReader
@@ -168,6 +170,10 @@ class _Work:
             now=_now,
             node=seen.node,
             exists=seen.exists,
+            is_listed=seen.is_listed,
+            is_settled=seen.is_settled,
+            find=seen.find,
+            known=seen.known,
             versions=lambda: self._versions,
             is_store_healthy=lambda: streams.healthy,
             explain=explainer.explain,
@@ -199,7 +205,7 @@ class _Work:
     def _explainer(self, ruleset: Ruleset) -> Explainer:
         store = self._archive.store
         reader = LogReader(store, ZstdCodec())
-        return Explainer(ruleset, store, lambda prefix, name: reader.iter_raw(keys.artifact_key(prefix, name)))
+        return Explainer(ruleset, store, lambda prefix, name: read_excerpt(reader, keys.artifact_key(prefix, name)))
 
     async def _write_row(self, manifest: Manifest, key: str) -> None:
         await record(self._archive.engine, manifest, key)
@@ -247,6 +253,18 @@ class _Seen:
 
     def exists(self, uid: str) -> bool:
         return self.informers is not None and self.informers.by_uid(uid) is not None
+
+    def is_listed(self, kind: Kind) -> bool:
+        return self.informers is not None and self.informers.is_listed(kind)
+
+    def is_settled(self, kind: Kind) -> bool:
+        return self.informers is not None and self.informers.is_settled(kind)
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
+        return self.informers.get(kind, namespace, name) if self.informers else None
+
+    def known(self, kind: Kind, owner_uid: str) -> Sequence[Mapping[str, Any]]:
+        return self.informers.children(kind, owner_uid) if self.informers else ()
 
 
 def capture_settings(settings: Settings) -> CaptureSettings:

@@ -1,86 +1,104 @@
-"""Captures one attempt from its first sign to its final manifest: one task that folds changes in and starts what is missing.
+"""Captures one attempt from its first sign to its final manifest.
 
-Level-based: every step looks at the fold and at what is running, and starts the rest; doing it twice changes nothing. The
-order at the end is objects, manifest, index; a crash anywhere leaves at worst objects that no manifest lists yet.
+Level-based: every look sees the fold and what is running, and starts the rest; doing it twice changes nothing. Two loops:
+one watches and never waits for the store, so that a store that hangs costs no evidence; the other commits. The order at the
+end is objects, manifest, index; a crash anywhere leaves at worst objects that no manifest lists yet.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
 
 import structlog
 
-from archiver.collect import hold
+from archiver.collect.attemptstreams import AttemptStreams
 from archiver.collect.closing import Closing
+from archiver.collect.holding import Hold
+from archiver.collect.intake import Intake
 from archiver.collect.journal import Journal
 from archiver.collect.logset import LogSet
 from archiver.collect.pulse import Pulse
 from archiver.collect.raycapture import RayCapture
+from archiver.collect.raytimes import first_task_ms, has_no_tasks
 from archiver.collect.state import AttemptState
-from archiver.collect.streams import Sealed, StreamWriter
-from archiver.collect.tools import Tools
+from archiver.collect.tools import Explained, Tools
+from archiver.collect.view import AttemptView
 from archiver.core.backoff import backoff_seconds
 from archiver.core.manifest import Manifest
-from archiver.core.model import Artifact, ArtifactKind, AttemptId, ContainerRun, Kind, LogKind, LogSource
-from archiver.core.objects import moment, name, text, uid
-from archiver.errors import ArchiverError, KubeError
-from archiver.ports import Change, RayHead
+from archiver.core.model import Artifact, AttemptId, LogKind
+from archiver.core.objects import text
+from archiver.errors import ArchiverError
+from archiver.ports import Change
 
-_INBOX = 2000
-_STEP_SECONDS = 1.0
+_IDLE_SECONDS = 30.0
+_SOON_SECONDS = 0.5
 # a deleted pod has 30 s of grace, and its Ray may use all of them
-_GOING_CAP = timedelta(seconds=120)
-_MANIFEST_EVERY = timedelta(seconds=5)
-_EVENTS_KEPT = 2000
+_GOING_CAP_SECONDS = 120.0
+_MANIFEST_EVERY_SECONDS = 5.0
+_TOKEN_EVERY_SECONDS = 5.0
+_FIRST_REFRESH_SECONDS = 4.0
+# modes whose driver's words come by a submitter's container too
+_SUBMITTED = frozenset({"K8sJobMode", "SidecarMode"})
 _log = structlog.get_logger()
 
 
 class AttemptCapture:
-    """The capture of one attempt. ``offer`` takes changes; ``run`` returns when the final manifest is written."""
+    """The capture of one attempt. ``offer`` takes changes; ``run`` returns when the final manifest is written.
 
-    def __init__(self, attempt: AttemptId, created: datetime, tools: Tools, known: Manifest | None = None) -> None:
+    ``is_new``: it began while we watched, so no earlier process can have left anything of it.
+    """
+
+    def __init__(
+        self,
+        attempt: AttemptId,
+        created: datetime,
+        tools: Tools,
+        known: Manifest | None = None,
+        *,
+        is_new: bool = False,
+    ) -> None:
         self.state = AttemptState(attempt)
         self.created = created
-        self.prefix = tools.catalog.attempt_prefix(attempt, created)
         self._tools = tools
-        self._inbox: asyncio.Queue[Change] = asyncio.Queue(_INBOX)
+        self._is_new = is_new
+        self._is_recalled = False
         self._pulse = Pulse()
         self._tasks: asyncio.TaskGroup
-        self._journal = Journal(self._open_object_stream, self._read_back)
-        self._ray = RayCapture(tools, self, self.prefix, self._open_stream, self._put_document)
-        self.events: dict[str, Mapping[str, Any]] = {}
-        self.nodes: dict[str, Mapping[str, Any]] = {}
+        self.prefix = tools.catalog.attempt_prefix(attempt, created)
+        self._streams = AttemptStreams(tools, self.prefix)
+        self._journal = Journal(self._streams.open_stream, self._streams.read_back)
+        self._intake = Intake(self.state, tools, self._journal, self._on_news)
+        before = {artifact.name: artifact for artifact in (known.artifacts if known else ())}
+        self._hold = Hold(self.state, tools, self._is_evidence_read)
+        self._view = AttemptView(self.state, tools, self._pulse, lambda: self._hold.is_on)
+        self._ray = RayCapture(tools, self._view, self._streams, before)
         self._logs = LogSet(
-            open_stream=self._open_stream,
+            open_stream=self._streams.open_stream,
             logs=tools.logs,
-            view=self,
+            view=self._view,
             now=tools.now,
             start=self._start,
-            on_done=self._on_log_done,
-            sealed_before={artifact.name: artifact for artifact in (known.artifacts if known else ())},
+            on_done=self._on_news,
+            sealed_before=before,
         )
         self._closing = Closing(self.state, tools, created, known)
-        self._driver: asyncio.Task[None] | None = None
-        self._refresher: asyncio.Task[None] | None = None
-        self._snapshot: asyncio.Task[None] | None = None
-        self._records: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(64)
-        self._held_since: datetime | None = None
-        self._saved_at: datetime | None = None
+        self._works: dict[str, asyncio.Task[None]] = {}
+        self._driver_run: tuple[str, int] | None = None
+        self._has_token = False
+        self._ended_at: float | None = None
+        self._saved_at: float | None = None
         self._is_dirty = True
-        self._writers: dict[str, StreamWriter] = {}
         self._is_marked = False
-        self._is_recalled = known is None
-        self._token: str | None = None
+        # whether everything was started once that the cluster has to offer: only then can something be over
+        self._has_looked = False
 
     # -- what others call
 
     async def offer(self, change: Change) -> None:
-        """Hands a change over; waits while very many are waiting already."""
-        await self._inbox.put(change)
-        self._pulse.beat()
+        """Hands a change over; waits while very many are not journaled yet."""
+        await self._intake.take(change)
 
     async def abandon(self) -> None:
         """An earlier process left it open and its RayJob is gone: what was saved is closed as it is."""
@@ -94,6 +112,10 @@ class AttemptCapture:
         self.state.end("retried", self._tools.now())
         self._pulse.beat()
 
+    def holds(self, cluster_uid: str) -> bool:
+        """Whether this attempt counts the hold on a RayCluster."""
+        return self._hold.is_on and text(self.state.cluster, "metadata", "uid") == cluster_uid
+
     async def run(self) -> Manifest:
         """Captures until the attempt is archived for good; returns its final manifest."""
         job = self.state.attempt.rayjob
@@ -103,223 +125,256 @@ class AttemptCapture:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                await self._step_until_done()
+                # nothing is started and nothing is said before what an earlier process knew is known again
+                await self._keep_trying(self._recall, "recall")
+                for name, work in (("journal", self._intake.write_on), ("watch", self._watch), ("hold", self._hold_on)):
+                    self._work(name, work)
+                await self._commit_until_done()
             finally:
-                await self._release()
+                for task in self._works.values():
+                    task.cancel()
+                await self._hold.release()
         if self._closing.manifest is None:
             raise RuntimeError("an attempt was left without a final manifest")
         return self._closing.manifest
 
-    async def _step_until_done(self) -> None:
+    # -- watching: nothing here waits for the store
+
+    async def _watch(self) -> None:
+        while True:
+            is_known = self._intake.check_gone()
+            self._logs.ensure(self.state.wanted())
+            self._ensure_ray()
+            self._has_looked = is_known
+            while self._view.records:
+                await self._ray.keep_record(self._view.records[0])
+                self._view.records.popleft()
+            await self._pulse.wait(_IDLE_SECONDS if is_known else _SOON_SECONDS)
+
+    async def _recall(self) -> None:
+        """After a restart the fold is made again from the journal and from what Ray had said."""
+        await self._intake.recall(is_new=self._is_new)
+        if not self._is_new and not self._is_recalled:
+            record = await self._ray.recall()
+            if record is not None and self.state.ray_record is None:
+                self.state.note_record(record, self._tools.now())
+        self._is_recalled = True
+
+    def _ensure_ray(self) -> None:
+        if self.state.uses_token() and self._tools.settings.ray_token_secrets and not self._has_token:
+            self._work("token", self._find_token)
+            return
+        if self.state.is_head_running():
+            self._ensure_driver()
+            self._work("refresh", self._refresh)
+        if self._view.is_ending() and (self.state.had_head or self.state.ended):
+            self._work("snapshot", self._snapshot)
+
+    def _ensure_driver(self) -> None:
+        """One follower; another one where a RayCluster that was deleted in the middle of the run came again."""
+        driver, run = self._works.get("driver"), self.state.head_run()
+        if not self.state.job_id or (driver and not driver.done()):
+            return
+        if driver and (self._view.is_ending() or run == self._driver_run):
+            return
+        submission_id, self._driver_run = self.state.job_id, run
+        self._works.pop("driver", None)
+        self._work("driver", lambda: self._ray.follow_driver(submission_id))
+
+    async def _find_token(self) -> None:
+        """Ray's token lies in a Secret of the RayCluster's name (KubeRay 1.5.1 and newer); reading it is an opt-in right."""
+        secret = text(self.state.cluster, "spec", "authOptions", "secretName") or self.state.ray_cluster
+        ns = self.state.attempt.rayjob.namespace
+        while self._view.token is None:
+            with suppress(ArchiverError):
+                self._view.token = await self._tools.objects.secret_value(ns, secret, "auth_token")
+            # without it Ray refuses, and that is what the gap says
+            self._has_token = True
+            self._pulse.beat()
+            if self._view.token is None:
+                await asyncio.sleep(_TOKEN_EVERY_SECONDS)
+
+    async def _refresh(self) -> None:
+        """Soon, because many jobs are short, then more and more slowly; at once where the head is being deleted."""
+        most, pace, was_going = self._tools.settings.state_refresh_seconds, _FIRST_REFRESH_SECONDS, False
+        while not self._view.is_ending():
+            deadline = self._tools.monotonic() + min(pace, most)
+            while (left := deadline - self._tools.monotonic()) > 0 and self.state.is_head_going() == was_going:
+                await self._pulse.wait(left)
+                if self._view.is_ending():
+                    return
+            was_going, pace = self.state.is_head_going(), pace * 2
+            if (head := self._view.head()) is not None:
+                await self._ray.refresh(head, self._ray.ray_job_id())
+
+    async def _snapshot(self) -> None:
+        """What never had a head has no state either, and nothing of it is missing."""
+        if self.state.had_head:
+            only_of = [self.state.job_id, self._ray.ray_job_id()] if self.state.is_shared_cluster else []
+            await self._ray.snapshot(
+                self._view.head(),
+                self.state.worker_ips(),
+                self._ray.ray_job_id(),
+                only_of=tuple(each for each in only_of if each),
+            )
+
+    async def _hold_on(self) -> None:
+        while True:
+            await self._hold.step()
+            await self._pulse.wait(1.0 if self._hold.is_on else _IDLE_SECONDS)
+
+    # -- committing
+
+    async def _commit_until_done(self) -> None:
         failures = 0
         while True:
             try:
-                if await self._step():
+                if await self._commit():
                     return
                 failures = 0
             except ArchiverError as error:
                 failures += 1
-                self._tools.metrics.errors_total.labels("attempt").inc()
                 _log.warning("attempt step failed, trying again", error=str(error))
-            await self._pulse.wait(backoff_seconds(failures, random.random()) if failures else _STEP_SECONDS)
+            except Exception:
+                # our own mistake must not end the attempt, nor the others
+                failures += 1
+                _log.exception("attempt step broke, trying again")
+            if failures:
+                self._tools.metrics.errors_total.labels("attempt").inc()
+                await asyncio.sleep(backoff_seconds(failures, random.random()))
+            else:
+                await self._pulse.wait(self._seconds_to_next_look())
 
-    # -- the view that followers have of the attempt
-
-    def head(self) -> RayHead | None:
-        head = self.state.head()
-        return replace(head, token=self._token) if head else None
-
-    def is_ending(self) -> bool:
-        return self.state.first_signal_seen is not None
-
-    def is_head_lost(self) -> bool:
-        if self.state.head() is not None:
-            return False
-        return self.state.cluster_deleted_seen is not None or self.state.ended is not None
-
-    def is_held(self) -> bool:
-        return self._held_since is not None
-
-    def is_finished(self, run: ContainerRun) -> bool:
-        return self.state.is_finished(run)
-
-    def is_pod_gone(self, run: ContainerRun) -> bool:
-        return self.state.is_pod_gone(run)
-
-    def started_at(self, run: ContainerRun) -> datetime | None:
-        return self.state.started_at(run)
-
-    def on_record(self, record: Mapping[str, Any]) -> None:
-        self.state.ray_record = record
-        if text(record, "status") in ("SUCCEEDED", "FAILED", "STOPPED"):
-            self.state.signal(self._tools.now())
-        if not self._records.full():
-            self._records.put_nowait(record)
-        self._pulse.beat()
-
-    async def wait_change(self, timeout_seconds: float) -> None:
-        await self._pulse.wait(timeout_seconds)
-
-    # -- one step
-
-    async def _step(self) -> bool:
-        """Takes in what has come, starts what is missing, closes what is over. True when the attempt is archived."""
-        await self._recall()
-        await self._take_changes()
-        await self._take_records()
-        self._logs.ensure(self.state.wanted())
-        await self._ensure_token()
-        self._ensure_ray()
-        await self._ensure_hold()
+    async def _commit(self) -> bool:
+        """What is due now of the way to the archive. True when the attempt is archived."""
         await self._ensure_mark()
-        if self.state.ended and self._is_evidence_safe():
-            await self._evidence_safe()
+        if self.state.ended and self._ended_at is None:
+            self._ended_at = self._tools.monotonic()
+        if self._closing.safe_at is None and self._is_telling_safe():
+            self._closing.safe_at, self._is_dirty = self._tools.now(), True
+            self._saved_at = None
+        # a job that runs on after its RayJob's end is not waited for; reading Ray's state has a budget of its own
+        is_late = self._age_seconds() > self._cap_seconds()
+        if self.state.ended and self._has_snapshot() and (self._is_telling_safe() or is_late):
             if self._is_settled():
                 await self._finish()
                 return True
+            self._work("explain", self._explain_early)
         await self._save_if_due()
         return False
 
-    async def _recall(self) -> None:
-        """After a restart the fold is made again from the journal; what the cluster no longer has is gone."""
-        if self._is_recalled:
-            return
-        for kind in (Kind.RAYJOB, Kind.RAYCLUSTER, Kind.POD, Kind.NODE, Kind.EVENT):
-            for change in await self._journal.recall(kind):
-                self.state.apply(change)
-                await self._remember(change)
-        for pod in self.state.pods.values():
-            if pod.gone_at is None and not self._tools.exists(uid(pod.object)):
-                pod.gone_at = self._tools.now()
-        if self.state.cluster and not self._tools.exists(uid(self.state.cluster)):
-            self.state.cluster_deleted_seen = self.state.cluster_deleted_seen or self._tools.now()
-        self._is_recalled = True
+    def _seconds_to_next_look(self) -> float:
+        if self.state.ended:
+            return _SOON_SECONDS
+        return _MANIFEST_EVERY_SECONDS if self._is_dirty else _IDLE_SECONDS
 
-    async def _take_changes(self) -> None:
-        while not self._inbox.empty():
-            change = self._inbox.get_nowait()
-            self.state.apply(change)
-            written = await self._journal.write(
-                change.kind, change.object, how=str(change.type), seen_at=change.seen_at, relisted=change.relisted
-            )
-            self._is_dirty = self._is_dirty or written
-            await self._remember(change)
+    def _is_telling_safe(self) -> bool:
+        """The logs that tell the reason are whole in the store: the driver's and the submitter's."""
+        if not self._has_looked or not self._view.is_ending() or not self._logs.is_done(LogKind.SUBMITTER):
+            return False
+        if not self._is_done("driver"):
+            return False
+        mode = self.state.facts.mode if self.state.facts else ""
+        is_all_known = "driver" in self._works and (mode not in _SUBMITTED or self._logs.has(LogKind.SUBMITTER))
+        return self.state.ended is not None or is_all_known
 
-    async def _remember(self, change: Change) -> None:
-        if change.kind is Kind.EVENT and len(self.events) < _EVENTS_KEPT:
-            self.events[uid(change.object)] = change.object
-        elif change.kind is Kind.NODE:
-            self.nodes[name(change.object)] = change.object
-        elif change.kind is Kind.POD:
-            await self._note_node(text(change.object, "spec", "nodeName"))
+    def _is_evidence_read(self) -> bool:
+        """Everything that the cluster has to be kept for was read."""
+        return self._is_telling_safe() and self._has_snapshot()
 
-    async def _note_node(self, node: str) -> None:
-        """The node's conditions and taints as they were when the pod came to it."""
-        if not node or node in self.nodes or (seen := self._tools.node(node)) is None:
-            return
-        self.nodes[node] = seen
-        await self._journal.write(Kind.NODE, seen, how="SEEN", seen_at=self._tools.now())
+    def _has_snapshot(self) -> bool:
+        return self._has_looked and "snapshot" in self._works and self._works["snapshot"].done()
 
-    async def _take_records(self) -> None:
-        while not self._records.empty():
-            await self._ray.keep_record(self._records.get_nowait())
-
-    def _ensure_ray(self) -> None:
-        if self.state.job_id and self._driver is None and self.state.is_head_running():
-            submission_id = self.state.job_id
-            self._driver = self._start(lambda: self._ray.follow_driver(submission_id), "driver log")
-        if self._refresher is None and self.state.is_head_running():
-            self._refresher = self._start(self._refresh_loop, "ray state refresh")
-        if self.is_ending() and self._snapshot is None and (self.state.pods or self.state.ended):
-            self._snapshot = self._start(self._take_snapshot, "ray snapshot")
-
-    async def _refresh_loop(self) -> None:
-        while not self.is_ending():
-            await asyncio.sleep(self._tools.settings.state_refresh_seconds)
-            head = self.head()
-            if head is not None and not self.is_ending():
-                await self._ray.refresh(head, self._ray.ray_job_id())
-
-    async def _take_snapshot(self) -> None:
-        if not self.state.pods:
-            return
-        await self._ray.snapshot(self.head(), self.state.worker_ips(), self._ray.ray_job_id())
-
-    # -- the end
-
-    def _is_evidence_safe(self) -> bool:
-        """What the failure's reason is in: the driver's log, the submitter's, and the state of Ray."""
-        tasks = [task for task in (self._driver, self._snapshot) if task]
-        return all(task.done() for task in tasks) and self._logs.is_done(LogKind.SUBMITTER)
+    def _is_done(self, name: str) -> bool:
+        return name not in self._works or self._works[name].done()
 
     def _is_settled(self) -> bool:
-        ended = self.state.ended_seen or self._tools.now()
-        age = self._tools.now() - ended
-        if self.state.is_cluster_going:
-            is_gone = not self.state.has_living_nodes() and self._logs.is_done()
-            return is_gone or age > _GOING_CAP
-        return age > timedelta(seconds=self._tools.settings.settle_seconds)
+        if not self._has_looked:
+            return False
+        if self.state.is_cluster_going and not self.state.has_living_nodes() and self._logs.is_done():
+            return True
+        return self._age_seconds() > self._cap_seconds()
 
-    async def _evidence_safe(self) -> None:
-        if self._closing.safe_at is not None:
-            return
-        self._closing.safe_at = self._tools.now()
-        await self._release()
-        await self._closing.save(self._artifacts(), self._evidence())
-        self._saved_at = self._tools.now()
+    def _cap_seconds(self) -> float:
+        return _GOING_CAP_SECONDS if self.state.is_cluster_going else self._tools.settings.settle_seconds
+
+    def _age_seconds(self) -> float:
+        """Since we saw the end, in this process: one that comes back reads first what there is still to read."""
+        return self._tools.monotonic() - self._ended_at if self._ended_at is not None else 0.0
 
     async def _finish(self) -> None:
-        if self._refresher:
-            self._refresher.cancel()
-        await self._take_changes()
-        await self._logs.seal_rest("the container was still running when the attempt was closed")
-        await self._take_records()
-        await self._ray.close_record()
-        names = [artifact.name for artifact in self._artifacts()]
-        left = await self._closing.seal_left(self.prefix, names, self._open_object_stream)
-        artifacts = self._artifacts() + left + await self._closing.seal_journal(self._journal)
-        await self._closing.finish(artifacts, self._evidence(), list(self._writers.values()))
+        if self._closing.manifest is None:
+            await self._stop("refresh", "explain", "snapshot", "driver")
+            await self._logs.seal_rest(is_cluster_going=self.state.is_cluster_going)
+            await self._ray.close_driver()
+            await self._ray.files.close("the attempt was closed before they were read")
+            while self._view.records:
+                await self._ray.keep_record(self._view.records.popleft())
+            await self._ray.close_record()
+            await self._intake.drain()
+            names = [*self._logs.names(), *(artifact.name for artifact in self._artifacts())]
+            left = await self._closing.seal_left(self.prefix, names, self._streams.open_stream)
+            self._ray.evidence.artifacts |= {artifact.name: artifact for artifact in left}
+            self._ray.note_driver(self.state.job_id)
+            journal = await self._closing.seal_journal(self._journal)
+            await self._tools.streams.settle(self.prefix)
+            self._note_tasks()
+            await self._closing.finish([*self._artifacts(), *journal], self._evidence())
+        await self._closing.discard(list(self._streams.writers.values()))
+
+    async def _explain_early(self) -> None:
+        """A verdict while the cluster's last pods go: a person need not wait for them."""
+        await self._closing.explain(self._evidence())
+        self._is_dirty = True
 
     async def _save_if_due(self) -> None:
         """An open manifest, so that a job that still runs is seen, and an attempt keeps its number."""
-        now = self._tools.now()
-        if not self._is_dirty or (self._saved_at and now - self._saved_at < _MANIFEST_EVERY):
+        now = self._tools.monotonic()
+        if not self._is_dirty or (self._saved_at is not None and now - self._saved_at < _MANIFEST_EVERY_SECONDS):
             return
-        self._is_dirty, self._saved_at = False, now
-        await self._closing.save(self._artifacts(), None)
+        self._is_dirty = False
+        try:
+            self._note_tasks()
+            await self._closing.save(self._artifacts())
+        except ArchiverError:
+            self._is_dirty = True
+            raise
+        self._saved_at = now
 
     def _artifacts(self) -> list[Artifact]:
         known = {**self._logs.sealed_before, **{artifact.name: artifact for artifact in self._logs.artifacts()}}
         return list({**known, **self._ray.evidence.artifacts}.values())
 
-    def _evidence(self) -> Any:
+    def _note_tasks(self) -> None:
+        documents = self._ray.evidence.documents
+        self._closing.first_task_ms = first_task_ms(documents)
+        self._closing.has_no_tasks = has_no_tasks(self.state.ray_record, documents)
+
+    def _evidence(self) -> Explained:
         return self._closing.evidence_of(
             prefix=self.prefix,
             artifacts=self._artifacts(),
-            events=list(self.events.values()),
-            nodes=list(self.nodes.values()),
+            events=list(self._intake.events.values()),
+            nodes=self._intake.nodes_of_the_end(),
             ray=self._ray.evidence.documents,
         )
 
-    # -- streams and tasks
+    # -- tasks
 
-    async def _open_stream(self, name: str, kind: ArtifactKind, source: LogSource | None = None) -> StreamWriter:
-        writer = await self._tools.streams.open(self.prefix, name, source=source, now=self._tools.now())
-        self._writers[name] = writer
-        return writer
-
-    async def _open_object_stream(self, name: str, kind: ArtifactKind) -> StreamWriter:
-        return await self._open_stream(name, kind)
-
-    async def _read_back(self, name: str) -> list[bytes]:
-        return await self._tools.streams.read_back(self.prefix, name)
-
-    async def _put_document(self, name: str, body: bytes) -> Sealed:
-        return await self._tools.streams.put_document(self.prefix, name, body)
-
-    def _on_log_done(self) -> None:
+    def _on_news(self) -> None:
         self._is_dirty = True
         self._pulse.beat()
+
+    def _work(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """One task of a name, once."""
+        if name not in self._works:
+            self._works[name] = self._start(work, name)
+
+    async def _stop(self, *names: str) -> None:
+        tasks = [self._works[name] for name in names if name in self._works]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, work: Callable[[], Awaitable[None]], task_name: str) -> asyncio.Task[None]:
         """A named task that does its work again after an error: all of it can be done twice."""
@@ -345,47 +400,3 @@ class AttemptCapture:
         if not self._is_marked:
             await self._tools.catalog.mark_open(self.state.attempt, self.created)
             self._is_marked = True
-
-    async def _ensure_token(self) -> None:
-        """Ray's token lies in a Secret of the RayCluster's name (KubeRay 1.5.1 and newer); reading it is an opt-in right."""
-        if self._token or not self._tools.settings.ray_token_secrets or not self.state.uses_token():
-            return
-        secret = text(self.state.cluster, "spec", "authOptions", "secretName") or self.state.ray_cluster
-        self._token = await self._tools.objects.secret_value(self.state.attempt.rayjob.namespace, secret, "auth_token")
-
-    # -- hold
-
-    async def _ensure_hold(self) -> None:
-        cap = self._tools.settings.hold_seconds
-        cluster = self.state.cluster
-        if self._held_since is not None:
-            deleting = moment(cluster, "metadata", "deletionTimestamp")
-            if deleting and (self._tools.now() - deleting).total_seconds() > cap:
-                await self._release()
-            return
-        if (
-            cap <= 0
-            or not cluster
-            or self.state.is_shared_cluster
-            or self._closing.safe_at
-            or not self._tools.is_store_healthy()
-        ):
-            return
-        try:
-            if await hold.put_on(self._tools.objects, cluster):
-                self._held_since = self._tools.now()
-                self._tools.metrics.finalizers_held.inc()
-        except KubeError as error:
-            _log.warning("hold not possible", error=str(error))
-
-    async def _release(self) -> None:
-        if self._held_since is None:
-            return
-        try:
-            await hold.take_off(self._tools.objects, self.state.attempt.rayjob.namespace, self.state.ray_cluster)
-        except KubeError as error:
-            _log.error("hold not released, trying again", error=str(error))
-            return
-        self._tools.metrics.finalizers_held.dec()
-        self._tools.metrics.hold_seconds.observe((self._tools.now() - self._held_since).total_seconds())
-        self._held_since = None

@@ -17,8 +17,10 @@ from archiver.core.model import AttemptId, RayJobId
 from archiver.core.objects import parse_moment, text
 from archiver.errors import DataError
 from archiver.ports import ObjectStore
+from archiver.store.codec import decompress_all
 
 _MARKS = "_open"
+_DOCUMENT_BYTES = 128 << 20
 _log = structlog.get_logger()
 
 
@@ -60,6 +62,15 @@ class Catalog:
             return from_json(body)
         except DataError as error:
             _log.error("manifest unreadable", key=key, error=str(error))
+            return None
+
+    async def document(self, key: str) -> bytes | None:
+        """A small compressed object, whole; one that cannot be read counts as none."""
+        body = await self._store.get(key)
+        try:
+            return None if body is None else decompress_all(body, _DOCUMENT_BYTES)
+        except DataError as error:
+            _log.error("document unreadable", key=key, error=str(error))
             return None
 
     async def save(self, manifest: Manifest, created: datetime) -> str:

@@ -1,6 +1,7 @@
-"""Writes an attempt's manifests: open ones while it is captured, one as soon as the evidence is safe, the final one.
+"""Writes an attempt's manifests: open ones while it is captured, one once what tells the reason is safe, the final one.
 
-Objects are in the store before a manifest lists them, and the index follows the manifest. A revision never goes back.
+Objects are in the store before a manifest lists them, and the index follows the manifest. A revision never goes back. No
+manifest waits for a verdict but the final one: evidence first, what is made of it later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,13 @@ from archiver.collect.tools import Explained, Tools
 from archiver.core.lines import to_time
 from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason
+from archiver.core.objects import mapping, text
 
 _log = structlog.get_logger()
 
 
 class Closing:
-    """``safe_at`` is when everything that tells the reason was in the store; None until then."""
+    """``safe_at`` is when the driver's and the submitter's logs were whole in the store; None until then."""
 
     def __init__(self, state: AttemptState, tools: Tools, created: datetime, known: Manifest | None) -> None:
         self._state = state
@@ -32,13 +34,16 @@ class Closing:
         self._created = created
         self._revision = known.revision if known else 0
         self._verdict: Mapping[str, Any] | None = known.verdict if known else None
+        self._explained: object = None
+        self._left: dict[str, Artifact] = {}
+        self._noted: set[str] = set()
+        self.first_task_ms: float | None = None
+        self.has_no_tasks = False
         self.safe_at: datetime | None = known.times.captured if known else None
         self.manifest: Manifest | None = None
 
-    async def save(self, artifacts: Sequence[Artifact], evidence: Explained | None) -> None:
-        """An open manifest; with evidence it has a preliminary verdict."""
-        if evidence is not None:
-            await self._explain(evidence)
+    async def save(self, artifacts: Sequence[Artifact]) -> None:
+        """An open manifest."""
         await self._commit(artifacts, ManifestState.OPEN)
 
     async def seal_journal(self, journal: Journal) -> list[Artifact]:
@@ -50,28 +55,39 @@ class Closing:
 
     async def seal_left(self, prefix: str, known: Sequence[str], open_stream: OpenStream) -> list[Artifact]:
         """Streams that an earlier process began and whose source is gone: sealed as they are, with a gap at the end."""
-        artifacts = []
         for name in await self._tools.streams.unsealed(prefix):
-            if name in known or is_journal(name):
+            if name in known or name in self._left or is_journal(name):
                 continue
             writer = await open_stream(name, ArtifactKind.LOG)
             detail = "its source was gone when the archiver came back"
-            await writer.gap(
-                Gap(GapReason.ARCHIVER_DOWN, detail, writer.lines, to_time(writer.checkpoint.time), self._tools.now())
-            )
-            artifacts.append(
-                artifact_of(name, ArtifactKind.LOG, await writer.seal(), reason=detail, source=source_of(name))
-            )
-        return artifacts
+            if name not in self._noted:
+                since = to_time(writer.checkpoint.time)
+                await writer.gap(Gap(GapReason.ARCHIVER_DOWN, detail, writer.lines, since, self._tools.now()))
+                self._noted.add(name)
+            sealed = await writer.seal()
+            self._left[name] = artifact_of(name, ArtifactKind.LOG, sealed, reason=detail, source=source_of(name))
+        return list(self._left.values())
 
-    async def finish(self, artifacts: Sequence[Artifact], evidence: Explained, writers: Sequence[StreamWriter]) -> None:
-        """The final manifest; then the parts that its sealed objects were made of may go."""
-        await self._explain(evidence)
-        self.manifest = await self._commit(artifacts, ManifestState.FINAL)
+    async def finish(self, artifacts: Sequence[Artifact], evidence: Explained) -> None:
+        """The final manifest, with its verdict."""
+        if self.manifest is None:
+            await self.explain(evidence)
+            self.manifest = await self._commit(artifacts, ManifestState.FINAL)
+            self._observe(artifacts)
+
+    async def discard(self, writers: Sequence[StreamWriter]) -> None:
+        """The parts that sealed objects were made of may go. Only after the final manifest."""
         for writer in writers:
             await writer.discard_parts()
             await self._tools.streams.forget(writer)
-        self._observe(artifacts)
+
+    async def explain(self, evidence: Explained) -> None:
+        """A verdict of the evidence; the same evidence is not looked at twice."""
+        told = _summary(evidence)
+        if self._tools.explain is None or told == self._explained:
+            return
+        self._verdict = await self._tools.explain(evidence) or self._verdict
+        self._explained = told
 
     def evidence_of(
         self,
@@ -102,10 +118,6 @@ class Closing:
             incomplete=incomplete,
         )
 
-    async def _explain(self, evidence: Explained) -> None:
-        if self._tools.explain is not None:
-            self._verdict = await self._tools.explain(evidence) or self._verdict
-
     async def _commit(self, artifacts: Sequence[Artifact], manifest_state: ManifestState) -> Manifest:
         parts = RecordParts(
             artifacts=artifacts,
@@ -114,6 +126,8 @@ class Closing:
             now=self._tools.now(),
             safe_at=self.safe_at,
             verdict=self._verdict,
+            first_task_ms=self.first_task_ms,
+            has_no_tasks=self.has_no_tasks,
         )
         manifest = build_manifest(self._state, parts, revision=self._revision + 1, manifest_state=manifest_state)
         key = await self._tools.catalog.save(manifest, self._created)
@@ -136,6 +150,20 @@ class Closing:
             metrics.capture_lag_seconds.observe(max(0.0, (self.safe_at - state.first_signal_seen).total_seconds()))
         if self.safe_at and state.cluster_deleted_seen:
             metrics.capture_margin_seconds.observe((state.cluster_deleted_seen - self.safe_at).total_seconds())
+
+
+def _summary(evidence: Explained) -> object:
+    """What a verdict hangs on: the same summary gives the same verdict."""
+    status = mapping(evidence.rayjob, "status")
+    return (
+        tuple(sorted(evidence.logs)),
+        evidence.incomplete,
+        len(evidence.events),
+        len(evidence.nodes),
+        [text(pod, "metadata", "resourceVersion") for pod in evidence.pods],
+        sorted(evidence.ray),
+        [text(status, key) for key in ("jobStatus", "jobDeploymentStatus", "reason", "message")],
+    )
 
 
 def _journal_kind(name: str) -> ArtifactKind:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -24,8 +25,11 @@ from archiver.ports import FileRange, RayHead, RayNodes
 
 CHUNK_BYTES = 8 << 20
 TAIL_BYTES = 64 << 20
+_LEAST_BYTES = 256 << 10
 _RECORD_EVERY_SECONDS = 1.0
 _SLOWER = 4
+_DENIED_WAIT_SECONDS = 30.0
+_DENIED_AT_THE_END = 3
 _log = structlog.get_logger()
 
 
@@ -34,8 +38,17 @@ class DriverView(Protocol):
 
     def head(self) -> RayHead | None: ...
 
+    def head_run(self) -> tuple[str, int] | None:
+        """Which run of the head's container it is: another run has another session, and other files."""
+
     def is_ending(self) -> bool:
         """A sign of the end was seen."""
+
+    def is_job_over(self) -> bool:
+        """The RayJob's status says that Ray's job is over, and Ray was known to have it."""
+
+    def had_job(self) -> bool:
+        """Ray is known to have had the job."""
 
     def is_head_lost(self) -> bool:
         """The head is gone and no other will come for this attempt."""
@@ -48,17 +61,28 @@ class DriverView(Protocol):
     async def wait_change(self, timeout_seconds: float) -> None: ...
 
 
+class TailEnd(Enum):
+    """Why nothing more can come."""
+
+    OVER = "over"
+    LOST = "lost"
+    DENIED = "denied"
+    NEXT_SESSION = "next-session"  # the head came back with another session: its file is a log of its own
+
+
 @dataclass(slots=True)
 class _Progress:
-    """``size`` is the file's size when last read; ``is_over`` that the record was terminal before the last full read."""
+    """``size`` is the file's size when last read; ``is_over`` that the job was over before the last full read."""
 
+    submitted: object = None
     size: int = 0
     is_over: bool = False
-    record_at: datetime | None = None
+    record_at: float | None = None
     node_ip: str | None = None
     quiet: int = 0
     last_error: str = ""
-    pod_uid: str = ""
+    run: tuple[str, int] | None = None
+    chunk_bytes: int = CHUNK_BYTES
 
 
 class _AnotherSession(Exception):
@@ -66,7 +90,10 @@ class _AnotherSession(Exception):
 
 
 class DriverTail:
-    """One submission's driver log into one stream. ``follow`` returns when nothing more can come."""
+    """One submission's driver log into one stream. ``follow`` returns when nothing more can come.
+
+    ``submitted``: the record's start time of the session that the stream was begun in, None where that is not known.
+    """
 
     def __init__(
         self,
@@ -75,24 +102,22 @@ class DriverTail:
         *,
         ray: RayNodes,
         view: DriverView,
-        now: Callable[[], datetime],
+        clocks: tuple[Callable[[], datetime], Callable[[], float]],
         first_pace_seconds: float,
+        submitted: object = None,
     ) -> None:
         self._submission_id = submission_id
         self._path = f"job-driver-{submission_id}.log"
         self._writer = writer
         self._ray = ray
         self._view = view
-        self._now = now
+        self._now, self._monotonic = clocks
         self._pace_seconds = first_pace_seconds
-        self._progress = _Progress()
+        self._progress = _Progress(submitted=submitted)
 
-    async def follow(self) -> bool:
-        """Reads until the job is over and its file is read, or the head is lost.
-
-        True where the head came back with another session: its file is to be followed in a stream of its own.
-        """
-        failures = 0
+    async def follow(self) -> TailEnd:
+        """Reads until the job is over and its file is read, or the head is lost."""
+        failures = denials = 0
         while not self._view.is_head_lost():
             head = self._view.head()
             if head is None:
@@ -100,24 +125,27 @@ class DriverTail:
                 continue
             try:
                 if await self._step(head):
-                    return False
-                failures = 0
+                    return TailEnd.OVER
+                failures = denials = 0
+                await self._view.wait_change(self._pace())
             except _AnotherSession:
                 await self._note(GapReason.SOURCE_GONE, "the head restarted, and the files of its session are gone")
-                return True
+                return TailEnd.NEXT_SESSION
             except RayDenied as error:
-                await self._note(GapReason.DENIED, f"Ray refuses the archiver: {error}")
-                return False
+                denials += 1
+                if denials > _DENIED_AT_THE_END and self._view.is_ending():
+                    await self._note(GapReason.DENIED, f"Ray refuses the archiver: {error}")
+                    return TailEnd.DENIED
+                await self._wait_after(denials, error, cap=_DENIED_WAIT_SECONDS)
             except RayError as error:
                 failures += 1
-                self._progress.last_error = str(error)
-                await self._view.wait_change(
-                    backoff_seconds(failures, random.random(), first=self._pace_seconds, cap=2.0)
-                )
-                continue
-            await self._view.wait_change(self._pace())
+                await self._wait_after(failures, error, cap=2.0)
         await self._head_lost()
-        return False
+        return TailEnd.LOST
+
+    async def _wait_after(self, failures: int, error: RayError, *, cap: float) -> None:
+        self._progress.last_error = str(error)
+        await self._view.wait_change(backoff_seconds(failures, random.random(), first=self._pace_seconds, cap=cap))
 
     def _pace(self) -> float:
         if self._view.is_ending():
@@ -126,41 +154,65 @@ class DriverTail:
 
     async def _step(self, head: RayHead) -> bool:
         """One look: the record when due, then what the file has grown by. True when all is read."""
-        was_over = await self._look_at_record(head)
+        was_over = await self._is_over(head)
         grown = await self._read_growth(head)
         self._progress.quiet = 0 if grown else self._progress.quiet + 1
         return was_over and not grown
 
-    async def _look_at_record(self, head: RayHead) -> bool:
-        now, progress = self._now(), self._progress
-        if progress.is_over:
+    async def _is_over(self, head: RayHead) -> bool:
+        """Whether the job was over before this look. The RayJob's word counts where Ray itself does not give its own."""
+        if self._progress.is_over:
             return True
-        due = progress.record_at is None or (now - progress.record_at).total_seconds() >= _RECORD_EVERY_SECONDS
-        if not due and not self._view.is_ending():
-            return False
+        try:
+            has_answered = await self._look_at_record(head)
+        except RayError:
+            if not self._view.is_job_over():
+                raise
+            has_answered = False
+        if not has_answered and self._view.is_job_over():
+            self._progress.is_over = True
+        return False
+
+    async def _look_at_record(self, head: RayHead) -> bool:
+        """False where Ray does not know the job."""
+        now, progress = self._monotonic(), self._progress
+        is_due = progress.record_at is None or now - progress.record_at >= _RECORD_EVERY_SECONDS
+        if not is_due and not self._view.is_ending():
+            return True
         record = await self._ray.job(head, self._submission_id)
         progress.record_at = now
         if record is None:
             return False
+        self._check_session(record.get("start_time"))
         self._view.on_record(record)
         agent = urlsplit(text(record, "driver_agent_http_address")).hostname
         progress.node_ip = agent if agent and agent != head.pod_ip else None
         # not yet True for this look: bytes may have come between the last read and the record
         progress.is_over = text(record, "status") in JOB_TERMINAL
-        return False
+        return True
+
+    def _check_session(self, submitted: object) -> None:
+        """A job that was submitted again (by the operator, after a restart of the head) has a file of its own."""
+        known = self._progress.submitted
+        if known is not None and submitted is not None and submitted != known and self._writer.checkpoint.offset:
+            raise _AnotherSession
+        self._progress.submitted = submitted if submitted is not None else known
 
     async def _read_growth(self, head: RayHead) -> bool:
-        grown = False
+        grown, progress = False, self._progress
         while True:
             offset = self._writer.checkpoint.offset
-            piece = await self._range(head, offset, CHUNK_BYTES)
+            run = self._view.head_run()
+            if offset and progress.node_ip is None and progress.run not in (None, run):
+                raise _AnotherSession
+            piece = await self._range(head, offset, progress.chunk_bytes)
             if piece is None:
                 return grown
-            self._progress.size = piece.size_bytes
-            if piece.size_bytes < offset or (offset and self._progress.pod_uid not in ("", head.pod_uid)):
+            if piece.size_bytes < offset:
                 raise _AnotherSession
+            progress.size = piece.size_bytes
             if piece.data:
-                grown, self._progress.pod_uid = True, head.pod_uid
+                grown, progress.run = True, run
                 await self._writer.write_bytes(piece.data, self._now(), offset)
             left = piece.size_bytes - offset - len(piece.data)
             if left <= 0 or not piece.data:
@@ -172,19 +224,14 @@ class DriverTail:
         """The last pieces first, each from a line's beginning, down to what was read forwards."""
         end = size
         try:
-            while end - self._writer.checkpoint.offset > CHUNK_BYTES:
-                start = end - CHUNK_BYTES
-                piece = await self._range(head, start, CHUNK_BYTES)
-                if piece is None:
-                    raise RayError("the driver log vanished")
-                cut = piece.data.find(b"\n") + 1
-                await self._write_piece(start + cut, piece.data[cut:])
+            while end - self._writer.checkpoint.offset > (chunk := self._progress.chunk_bytes):
+                start = end - chunk
+                data = await self._whole_range(head, start, chunk)
+                cut = data.find(b"\n") + 1
+                await self._write_piece(start + cut, data[cut:])
                 end = start + cut
             offset = self._writer.checkpoint.offset
-            last = await self._range(head, offset, end - offset)
-            if last is None:
-                raise RayError("the driver log vanished")
-            await self._writer.write_bytes(last.data, self._now(), offset)
+            await self._writer.write_bytes(await self._whole_range(head, offset, end - offset), self._now(), offset)
         except RayError as error:
             missing = end - self._writer.checkpoint.offset
             await self._note(GapReason.DEADLINE, f"the head was gone before the middle was read: {error}", missing)
@@ -192,22 +239,39 @@ class DriverTail:
             raise
         await self._writer.skip_to(size)
 
+    async def _whole_range(self, head: RayHead, start: int, length: int) -> bytes:
+        piece = await self._range(head, start, length)
+        if piece is None or len(piece.data) < length:
+            raise RayError("the driver log vanished")
+        return piece.data
+
     async def _write_piece(self, start: int, data: bytes) -> None:
         piece = await self._writer.open_piece(start)
         await piece.write_bytes(data, self._now(), start)
         await piece.flush()
 
     async def _range(self, head: RayHead, start: int, length: int) -> FileRange | None:
-        return await self._ray.read_log(head, self._path, start=start, length=length, node_ip=self._progress.node_ip)
+        """One read. Where it fails, the next ones ask for less: a slow way to the head must not end in nothing."""
+        progress = self._progress
+        try:
+            piece = await self._ray.read_log(head, self._path, start=start, length=length, node_ip=progress.node_ip)
+        except RayDenied:
+            raise
+        except RayError:
+            progress.chunk_bytes = max(_LEAST_BYTES, progress.chunk_bytes // 2)
+            raise
+        progress.chunk_bytes = min(CHUNK_BYTES, progress.chunk_bytes * 2)
+        return piece
 
     async def _head_lost(self) -> None:
         progress, offset = self._progress, self._writer.checkpoint.offset
         if progress.is_over and offset >= progress.size:
             return
         if offset == 0 and progress.size == 0:
-            await self._note(
-                GapReason.SOURCE_GONE, f"the head was gone before its driver log could be read: {progress.last_error}"
-            )
+            # a job that never began has no log to lose
+            if self._view.had_job():
+                why = f": {progress.last_error}" if progress.last_error else ""
+                await self._note(GapReason.SOURCE_GONE, f"the head was gone before its driver log could be read{why}")
             return
         known = max(0, progress.size - offset)
         await self._note(GapReason.SOURCE_GONE, "the head was gone while the driver was still writing", known or None)

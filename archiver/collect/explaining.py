@@ -6,7 +6,9 @@ from the store, so that a log of any size needs bounded memory.
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +19,7 @@ from archiver.core import keys
 from archiver.core.objects import mapping, text
 from archiver.core.redact import redact_json
 from archiver.diagnosis import Evidence, LogSource, Ruleset, diagnose
-from archiver.errors import ArchiverError
+from archiver.errors import ArchiverError, DataError
 from archiver.ports import ObjectStore
 
 RawLog = Callable[[str, str], AsyncIterator[bytes]]
@@ -36,33 +38,41 @@ class Explainer:
         self._ruleset = ruleset
         self._store = store
         self._raw_log = raw_log
-        self._one_at_a_time = asyncio.Semaphore(1)
+        self._at_once = asyncio.Semaphore(1)
 
     async def explain(self, explained: Explained) -> Mapping[str, Any] | None:
         """The verdict document, written to ``verdicts/<ruleset>.json`` too."""
         loop = asyncio.get_running_loop()
-        evidence = self._evidence(explained, loop)
+        # a thread cannot be cancelled: it ends when it asks for more
+        is_over = threading.Event()
+        evidence = self._evidence(explained, _Pieces(loop, self._raw_log, explained.attempt_prefix, is_over))
         try:
-            async with self._one_at_a_time, asyncio.timeout(_VERDICT_SECONDS):
+            async with self._at_once, asyncio.timeout(_VERDICT_SECONDS):
                 verdict = await asyncio.to_thread(diagnose, evidence, self._ruleset)
+            document = verdict.to_json()
         except (TimeoutError, ArchiverError) as error:
             _log.error("no verdict", prefix=explained.attempt_prefix, error=str(error) or "out of time")
             return None
-        document = verdict.to_json()
+        except Exception:
+            # a verdict is derived and can be made again; the archive does not wait for our own mistake
+            _log.exception("no verdict", prefix=explained.attempt_prefix)
+            return None
+        finally:
+            is_over.set()
         key = keys.verdict_key(explained.attempt_prefix, str(self._ruleset.version))
         await self._store.put(key, json.dumps(document, ensure_ascii=False, indent=1).encode())
         return document
 
-    def _evidence(self, explained: Explained, loop: asyncio.AbstractEventLoop) -> Evidence:
+    def _evidence(self, explained: Explained, pieces: "_Pieces") -> Evidence:
         logs = {
             source: LogSource(
-                partial(self._chunks, loop, explained.attempt_prefix, name),
+                partial(pieces.of, name),
                 is_complete=name not in explained.incomplete,
             )
             for source, name in explained.logs.items()
         }
         return Evidence(
-            rayjob_status=mapping(explained.rayjob, "status"),
+            rayjob_status=redact_json(mapping(explained.rayjob, "status")),
             rayjob_spec=redact_json(mapping(explained.rayjob, "spec")),
             pods=tuple(redact_json(pod) for pod in explained.pods),
             k8s_events=tuple(explained.events),
@@ -72,15 +82,25 @@ class Explainer:
             id=text(explained.rayjob, "metadata", "name"),
         )
 
-    def _chunks(self, loop: asyncio.AbstractEventLoop, prefix: str, name: str) -> Iterator[bytes]:
-        """Runs in the diagnosis' thread; each piece is fetched on the event loop."""
-        pieces = self._raw_log(prefix, name)
-        while True:
-            future = asyncio.run_coroutine_threadsafe(_next(pieces), loop)
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Fetches a log's pieces for the diagnosis' thread, each on the event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    raw_log: RawLog
+    prefix: str
+    is_over: threading.Event
+
+    def of(self, name: str) -> Iterator[bytes]:
+        pieces = self.raw_log(self.prefix, name)
+        while not self.is_over.is_set():
+            future = asyncio.run_coroutine_threadsafe(_next(pieces), self.loop)
             piece = future.result(_CHUNK_SECONDS)
             if piece is None:
                 return
             yield piece
+        raise DataError("the time for a verdict is over")
 
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:

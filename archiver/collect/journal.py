@@ -27,20 +27,19 @@ class Journal:
         self._open_stream = open_stream
         self._read_back = read_back
         self.writers: dict[str, StreamWriter] = {}
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: dict[tuple[str, str], int] = {}
 
     async def write(
         self, kind: Kind, obj: Mapping[str, Any], *, how: str, seen_at: datetime, relisted: bool = False
     ) -> bool:
         """Appends one version; False where it is there already."""
-        name = artifact_name(kind)
-        writer = await self._open(name, kind)
-        version = _version(obj, how)
-        if version in self._seen:
+        writer = await self._open(artifact_name(kind), kind)
+        what, version = _version(obj, how)
+        if self._seen.get(what, -1) >= version:
             return False
-        self._seen.add(version)
         line = encode_version(obj, how=how, seen_at=seen_at, relisted=relisted)
         await writer.write_lines(arrived(line, to_ns(seen_at)))
+        self._seen[what] = version
         return True
 
     async def recall(self, kind: Kind) -> list[Change]:
@@ -51,12 +50,19 @@ class Journal:
     async def _open(self, name: str, kind: Kind) -> StreamWriter:
         artifact = ArtifactKind.KUBE_EVENTS if kind is Kind.EVENT else ArtifactKind.KUBE_OBJECTS
         writer = await self._open_stream(name, artifact)
-        is_new = name not in self.writers
-        self.writers[name] = writer
-        if is_new and writer.lines:
-            for line in await self._read_back(name):
-                self._seen |= _version_of(kind, line)
+        # another writer than before: another process wrote in between
+        if self.writers.get(name) is not writer:
+            if writer.lines:
+                for line in await self._read_back(name):
+                    self._learn(kind, line)
+            self.writers[name] = writer
         return writer
+
+    def _learn(self, kind: Kind, line: bytes) -> None:
+        change = _change_of(kind, line)
+        if change is not None:
+            what, version = _version(change.object, str(change.type))
+            self._seen[what] = max(version, self._seen.get(what, -1))
 
 
 def artifact_name(kind: Kind) -> str:
@@ -87,11 +93,12 @@ def _change_of(kind: Kind, line: bytes) -> Change | None:
     return Change(kind, change_type, obj, seen_at, relisted=True)
 
 
-def _version_of(kind: Kind, line: bytes) -> set[tuple[str, str]]:
-    change = _change_of(kind, line)
-    return {_version(change.object, str(change.type))} if change else set()
+def _version(obj: Mapping[str, Any], how: str) -> tuple[tuple[str, str], int]:
+    """What a version is a version of, and which. Versions of one object rise; a deletion comes once.
 
-
-def _version(obj: Mapping[str, Any], how: str) -> tuple[str, str]:
-    # a deletion comes with the version before or with one of its own
-    return uid(obj), "deleted" if how == ChangeType.DELETED else text(obj, "metadata", "resourceVersion")
+    A deletion has the version before or one of its own, so it counts apart.
+    """
+    number = text(obj, "metadata", "resourceVersion")
+    if how == ChangeType.DELETED:
+        return (uid(obj), "deleted"), 0
+    return (uid(obj), ""), int(number) if number.isdecimal() and number.isascii() else 0

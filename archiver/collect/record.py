@@ -12,6 +12,7 @@ from archiver.core.manifest import Manifest, ManifestState, Outcome, Times
 from archiver.core.model import Artifact, Completeness, LogKind
 from archiver.core.objects import integer, mapping, text
 from archiver.core.pods import image_ids, pod_kind
+from archiver.core.redact import redact_json
 from archiver.core.resources import pod_life, resource_use
 
 
@@ -35,13 +36,16 @@ class RecordParts:
     now: datetime
     safe_at: datetime | None
     verdict: Mapping[str, Any] | None
+    # when Ray's first task began, and whether Ray was asked at the end and had none
+    first_task_ms: float | None = None
+    has_no_tasks: bool = False
 
 
 def build_manifest(
     state: AttemptState, parts: RecordParts, *, revision: int, manifest_state: ManifestState
 ) -> Manifest:
     """The record as of ``parts.now``."""
-    completeness, reason = overall(parts.artifacts, state, is_final=manifest_state is ManifestState.FINAL)
+    completeness, reason = overall(parts, state, is_final=manifest_state is ManifestState.FINAL)
     facts = state.facts
     return Manifest(
         attempt=state.attempt,
@@ -61,11 +65,11 @@ def build_manifest(
         versions={**parts.versions, "archiver": __version__, **_ray_version(state)},
         images=_images(state.pods.values()),
         nodes=_nodes(state.pods.values()),
-        resources=resource_use(_lives(state, parts.now), now=parts.now, first_task=_first_task(state)),
+        resources=resource_use(_lives(state, parts.now), now=parts.now, first_task=_first_task(parts)),
         margin_seconds=_margin(state, parts.safe_at),
         artifacts=tuple(sorted(parts.artifacts, key=lambda artifact: artifact.name)),
         verdict=parts.verdict,
-        spec=mapping(state.rayjob, "spec"),
+        spec=redact_json(mapping(state.rayjob, "spec")),
     )
 
 
@@ -76,7 +80,8 @@ def outcome(state: AttemptState) -> Outcome:
         job_status=_terminal_first(text(record, "status"), facts.job_status if facts else ""),
         deployment_status=facts.deployment_status if facts else "",
         reason=facts.reason if facts else "",
-        message=(facts.message if facts else "") or text(record, "message"),
+        # Ray puts the end of the driver's log in it
+        message=redact_json((facts.message if facts else "") or text(record, "message")),
         ray_error_type=text(record, "error_type") or None,
         driver_exit_code=integer(record, "driver_exit_code"),
         ended_as=state.ended or "running",
@@ -95,10 +100,11 @@ def times(state: AttemptState, safe_at: datetime | None) -> Times:
     )
 
 
-def overall(artifacts: Sequence[Artifact], state: AttemptState, *, is_final: bool) -> tuple[Completeness, str]:
+def overall(parts: RecordParts, state: AttemptState, *, is_final: bool) -> tuple[Completeness, str]:
     """The attempt's verdict: that of what matters most (driver, submitter), with the worst of the rest said."""
     if not is_final:
         return Completeness.PARTIAL, "still being captured"
+    artifacts = parts.artifacts
     telling = [artifact for artifact in artifacts if artifact.source and artifact.source.kind in _TELLING]
     bad = [artifact for artifact in artifacts if artifact.completeness is not Completeness.COMPLETE]
     whole = [artifact for artifact in telling if artifact.completeness is Completeness.COMPLETE]
@@ -111,17 +117,21 @@ def overall(artifacts: Sequence[Artifact], state: AttemptState, *, is_final: boo
             Completeness.PARTIAL,
             f"{len(bad)} of {len(artifacts)} pieces incomplete, first {bad[0].name}: {bad[0].reason}",
         )
-    if not telling and state.job_id and state.pods:
+    if not any(each.source and each.source.kind is LogKind.DRIVER for each in telling) and state.pods:
         return Completeness.COMPLETE, "no driver log: the driver never started"
-    return Completeness.COMPLETE, _margin_words(state)
+    return Completeness.COMPLETE, _margin_words(state, _margin(state, parts.safe_at))
 
 
 _TELLING = frozenset({LogKind.DRIVER, LogKind.SUBMITTER})
 _WORSE = {Completeness.COMPLETE: 0, Completeness.PARTIAL: 1, Completeness.LOST: 2}
 
 
-def _margin_words(state: AttemptState) -> str:
-    return "everything that was written is archived" if state.pods else "nothing had started, so there is no log"
+def _margin_words(state: AttemptState, margin: float | None) -> str:
+    if not state.pods:
+        return "nothing had started, so there is no log"
+    if margin is None:
+        return "everything that was written is archived"
+    return f"captured {abs(margin):.1f} s {'before' if margin >= 0 else 'after'} the cluster was deleted"
 
 
 def _terminal_first(record_status: str, object_status: str) -> str:
@@ -159,8 +169,9 @@ def _lives(state: AttemptState, now: datetime) -> list[Any]:
     return [life for life in lives if life]
 
 
-def _first_task(state: AttemptState) -> datetime | None:
-    return _from_ms((state.ray_record or {}).get("first_task_start_ms"))
+def _first_task(parts: RecordParts) -> datetime | None:
+    """A job without any task left its GPUs idle until the end."""
+    return parts.now if parts.has_no_tasks else _from_ms(parts.first_task_ms)
 
 
 def _from_ms(value: object) -> datetime | None:

@@ -6,7 +6,7 @@ answers big state requests one after another, and an archiver must not starve it
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +96,31 @@ def summarise(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: value for key, value in answer.items() if key != "result"},
         "summary": counts,
+        "first_start_ms": first_start_ms(rows),
         "result": rows[:_SUMMARISED_ROWS],
         "rows_left_out": max(0, len(rows) - _SUMMARISED_ROWS),
     }
 
 
-async def node_files(ray: RayNodes, head: RayHead, workers: Mapping[str, str]) -> list[NodeFile]:
-    """Files worth keeping of the head and of every worker that answers, most telling first."""
+def first_start_ms(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """When the first of some task rows began to run (an actor's creation is a task too); None where none did."""
+    starts = [row.get("start_time_ms") for row in rows]
+    return min((start for start in starts if isinstance(start, int | float) and start > 0), default=None)
+
+
+async def node_files(
+    ray: RayNodes, head: RayHead, workers: Mapping[str, str], *, only_of: Sequence[str] = ()
+) -> list[NodeFile]:
+    """Files worth keeping of the head and of every worker that answers, most telling first.
+
+    ``only_of``: ids one of which a file's name must have, for a cluster that other jobs share.
+    """
     listings = await asyncio.gather(
         _listing(ray, head, head.pod, None), *(_listing(ray, head, pod, ip) for pod, ip in workers.items())
     )
     files = [file for listing in listings for file in listing if rank(file.path) is not None]
+    if only_of:
+        files = [file for file in files if any(job in file.path for job in only_of)]
     return sorted(files, key=lambda file: (rank(file.path), file.node != head.pod, file.node, file.path))
 
 

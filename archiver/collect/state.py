@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from archiver.core.lifecycle import RayJobFacts, ended_as, read_rayjob, shows_end, will_be_deleted
+from archiver.core.lifecycle import JOB_TERMINAL, RayJobFacts, ended_as, read_rayjob, shows_end, will_be_deleted
 from archiver.core.model import AttemptId, ContainerRun, Kind, LogKind
-from archiver.core.objects import flag, items, label, mapping, moment, name, text, uid
+from archiver.core.objects import flag, integer, items, label, mapping, moment, name, text, uid
 from archiver.core.pods import WantedLog, container_ended_at, container_started_at, pod_kind, wanted_logs
 from archiver.ports import Change, ChangeType, RayHead
 
@@ -41,6 +41,9 @@ class AttemptState:
     cluster_deleted_seen: datetime | None = None
     rayjob_deleted_seen: datetime | None = None
     ray_record: Mapping[str, Any] | None = None
+    # whether a head's container has run, and whether Ray is known to have had the job
+    had_head: bool = False
+    had_job: bool = False
 
     def apply(self, change: Change) -> None:
         """Folds one change in."""
@@ -50,6 +53,12 @@ class AttemptState:
             self._apply_cluster(change)
         elif change.kind is Kind.POD:
             self._apply_pod(change)
+
+    def note_record(self, record: Mapping[str, Any], seen: datetime) -> None:
+        """A version of the Ray job's own record."""
+        self.ray_record, self.had_job = record, True
+        if text(record, "status") in JOB_TERMINAL:
+            self.signal(seen)
 
     def signal(self, seen: datetime) -> None:
         """Notes a sign of the end; the first one counts."""
@@ -101,6 +110,20 @@ class AttemptState:
             log.is_finished or log.run.restart > run.restart for log in wanted_logs(seen.object) if _same(log.run, run)
         )
 
+    def has_restarted(self, run: ContainerRun) -> bool:
+        """Whether the container has gone on to another instance: only ``previous`` still serves this one."""
+        seen = self.pods.get(run.pod_uid)
+        logs = wanted_logs(seen.object) if seen else []
+        return any(_same(log.run, run) and log.run.restart > run.restart for log in logs)
+
+    def is_node_lost(self, run: ContainerRun) -> bool:
+        """Whether the pod went because its node was lost: then a clean end of its log proves nothing."""
+        pod = self.pods[run.pod_uid].object if run.pod_uid in self.pods else {}
+        conditions = items(pod, "status", "conditions")
+        return text(pod, "status", "reason") == "NodeLost" or any(
+            condition.get("reason") in _NODE_LOST and condition.get("status") == "True" for condition in conditions
+        )
+
     def started_at(self, run: ContainerRun) -> datetime | None:
         seen = self.pods.get(run.pod_uid)
         return container_started_at(seen.object, run) if seen else None
@@ -125,10 +148,31 @@ class AttemptState:
 
     def is_head_running(self) -> bool:
         head = self.head()
-        return head is not None and any(
-            "running" in mapping(status, "state")
-            for status in items(self.pods[head.pod_uid].object, "status", "containerStatuses")
-        )
+        return head is not None and _has_run(self.pods[head.pod_uid].object, "running")
+
+    def is_head_going(self) -> bool:
+        """Whether the head that lives is being deleted."""
+        head = self.head()
+        return head is not None and moment(self.pods[head.pod_uid].object, "metadata", "deletionTimestamp") is not None
+
+    def head_run(self) -> tuple[str, int] | None:
+        """Which run of which head it is: a restart begins another Ray session, in the same pod too."""
+        head = self.head()
+        if head is None:
+            return None
+        statuses = items(self.pods[head.pod_uid].object, "status", "containerStatuses")
+        first = text(next(items(self.pods[head.pod_uid].object, "spec", "containers"), {}), "name")
+        restarts = [integer(status, "restartCount") or 0 for status in statuses if text(status, "name") == first]
+        return head.pod_uid, max(restarts, default=0)
+
+    def nodes_since(self) -> dict[str, datetime]:
+        """Nodes that pods of the attempt came to, with the moment of the first."""
+        since: dict[str, datetime] = {}
+        for seen in self.pods.values():
+            node, came = text(seen.object, "spec", "nodeName"), _scheduled_at(seen.object)
+            if node and came and (node not in since or came < since[node]):
+                since[node] = came
+        return since
 
     def worker_ips(self) -> dict[str, str]:
         """Pod name to address of the workers that live."""
@@ -150,6 +194,7 @@ class AttemptState:
         self.rayjob, self.facts = change.object, facts
         self.ray_cluster = self.ray_cluster or facts.ray_cluster
         self.job_id = facts.job_id or self.job_id
+        self.had_job = self.had_job or facts.job_status in _HAS_BEGUN
         if shows_end(facts):
             self.signal(change.seen_at)
         how = ended_as(facts)
@@ -166,6 +211,9 @@ class AttemptState:
         return facts.ray_cluster != self.ray_cluster and (bool(facts.ray_cluster) or self.ended is not None)
 
     def _apply_cluster(self, change: Change) -> None:
+        if self.cluster_deleted_seen and uid(change.object) != uid(self.cluster) and self.ended is None:
+            # deleted in the middle of the run: KubeRay makes another one of the same name, and the attempt goes on
+            self.cluster_deleted_seen = None
         self.cluster = change.object
         self.ray_cluster = self.ray_cluster or name(change.object)
         if change.type is ChangeType.DELETED:
@@ -177,8 +225,25 @@ class AttemptState:
     def _apply_pod(self, change: Change) -> None:
         seen = self.pods.setdefault(uid(change.object), PodSeen(change.object))
         seen.object = change.object
-        if change.type is ChangeType.DELETED:
-            seen.gone_at = seen.gone_at or change.seen_at
+        seen.gone_at = (seen.gone_at or change.seen_at) if change.type is ChangeType.DELETED else None
+        if pod_kind(change.object) is LogKind.HEAD:
+            self.had_head = self.had_head or _has_run(change.object, "running", "terminated")
+
+
+_HAS_BEGUN = JOB_TERMINAL | {"RUNNING"}
+_NODE_LOST = frozenset({"DeletionByTaintManager", "NodeStatusUnknown"})
+
+
+def _has_run(pod: Mapping[str, Any], *states: str) -> bool:
+    statuses = items(pod, "status", "containerStatuses")
+    return any(state in mapping(status, "state") for status in statuses for state in states)
+
+
+def _scheduled_at(pod: Mapping[str, Any]) -> datetime | None:
+    for condition in items(pod, "status", "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return moment(condition, "lastTransitionTime")
+    return moment(pod, "status", "startTime") or moment(pod, "metadata", "creationTimestamp")
 
 
 def _same(one: ContainerRun, other: ContainerRun) -> bool:

@@ -1,7 +1,6 @@
 """How far a stream has been taken in, as it moves. The frozen form is core.segments.StreamState."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from archiver.core.frames import time_span
@@ -62,13 +61,13 @@ class Progress:
         self.tracker.track(raw)
         self.position += len(raw.text)
         self._masked += masked
-        self._count(text, raw.times, source_bytes=len(raw.text))
+        self._count(Block(text, raw.times), source_bytes=len(raw.text))
 
     def close_line(self, time: int) -> None:
         """A newline of ours ends a line whose rest is missing."""
         self.tracker.close_line()
         self._has_news = True
-        self._count(b"\n", [time], source_bytes=0)
+        self._count(Block(b"\n", [time]), source_bytes=0)
 
     def add_gap(self, gap: Gap) -> None:
         """A hole at this place."""
@@ -101,15 +100,15 @@ class Progress:
         """The number of the part that is being filled."""
         return self._now.next_sequence
 
-    def _count(self, text: bytes, times: Sequence[int], *, source_bytes: int) -> None:
+    def _count(self, block: Block, *, source_bytes: int) -> None:
         now = self._now
-        first, last = time_span(times)
+        first, last = time_span(block.times)
         known = [time for time in (now.first_time, first) if time != UNKNOWN]
         self._now = replace(
             now,
-            raw_bytes=now.raw_bytes + len(text),
-            newlines=now.newlines + text.count(b"\n"),
-            ends_line=text.endswith(b"\n"),
+            raw_bytes=now.raw_bytes + len(block.text),
+            newlines=now.newlines + block.newlines,
+            ends_line=block.text.endswith(b"\n"),
             source_bytes=now.source_bytes + source_bytes,
             first_time=min(known, default=UNKNOWN),
             last_time=max(now.last_time, last),

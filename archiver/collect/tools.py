@@ -1,6 +1,7 @@
 """What every capture is given: the adapters, the archive, the settings that matter to it, and a clock."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from archiver.collect.catalog import Catalog
 from archiver.collect.indexer import Indexer
 from archiver.collect.record import Sources
 from archiver.collect.streams import Streams
+from archiver.core.model import Kind
 from archiver.ports import KubeObjects, PodLogs, RayNodes
 from archiver.telemetry import Metrics
 
@@ -31,9 +33,11 @@ class CaptureSettings:
 class Tools:
     """Shared by all attempts of a process.
 
-    ``node`` gives the last version of a Node that was seen, ``exists`` whether the cluster has an object of a uid now;
-    ``versions`` those of Kubernetes and KubeRay;
-    ``explain`` turns an attempt's evidence into a verdict document, or None where no ruleset is loaded.
+    ``node`` gives the last version of a Node that was seen; ``is_listed`` whether a kind is known completely, so that what
+    ``exists`` does not find is gone; ``is_settled`` also where it is known that it cannot be listed; ``find`` one
+    object by name, and ``known`` every object of a kind that an owner's uid leads to, trimmed;
+    ``versions`` those of Kubernetes and KubeRay; ``explain`` turns an attempt's evidence into a verdict document, or None
+    where no ruleset is loaded. ``now`` dates what happens; what lasts is measured by ``monotonic``, because clocks jump.
     """
 
     catalog: Catalog
@@ -47,9 +51,14 @@ class Tools:
     now: Callable[[], datetime]
     node: Callable[[str], Mapping[str, Any] | None]
     exists: Callable[[str], bool]
+    is_listed: Callable[[Kind], bool]
+    is_settled: Callable[[Kind], bool]
+    find: Callable[[Kind, str, str], Mapping[str, Any] | None]
+    known: Callable[[Kind, str], Sequence[Mapping[str, Any]]]
     versions: Callable[[], Mapping[str, str]]
     is_store_healthy: Callable[[], bool]
     explain: Callable[["Explained"], Awaitable[Mapping[str, Any] | None]] | None = None
+    monotonic: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
