@@ -25,7 +25,7 @@ demo: $(STAMP) ## a sandbox cluster, the watcher and the web page on this machin
 test: check ## what the README names: every check and test that needs no cluster
 
 check: lint types imports $(STAMP) ## ruff, mypy, import contracts, unit, contract, component, web and docs tests
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q -n auto --dist loadfile
 
 lint: $(STAMP)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
