@@ -10,7 +10,7 @@ from archiver.core.lines import UNKNOWN
 from archiver.errors import DataError
 
 # In this order on disk. ``offset`` and ``stored_bytes`` are of the text frame, which a skippable frame of
-# ``times_bytes`` follows; the times are the smallest and largest known ones, in nanoseconds; ``open_end`` is 1 where the
+# ``times_bytes`` follows; the times are the first and the newest known one, in nanoseconds; ``open_end`` is 1 where the
 # frame ends inside a line.
 COLUMNS = ("offset", "stored_bytes", "times_bytes", "raw_bytes", "newlines", "open_end", "first_time", "last_time")
 _WIDTH = 8
@@ -87,7 +87,7 @@ class FrameTable:
 
 def pack(numbers: Sequence[int]) -> bytes:
     """Differences, then all first bytes, all second bytes and so on: a compressor finds the zeros."""
-    raw = array("q", [numbers[0], *map(sub, numbers[1:], numbers)]).tobytes() if numbers else b""
+    raw = array("q", [*numbers[:1], *map(sub, numbers[1:], numbers)]).tobytes()
     return b"".join(raw[byte::_WIDTH] for byte in range(_WIDTH))
 
 
@@ -103,8 +103,8 @@ def unpack(body: bytes) -> "array[int]":
 
 
 def time_span(times: Sequence[int]) -> tuple[int, int]:
-    """Smallest and largest known time, both unknown where none is known."""
-    low, high = min(times, default=UNKNOWN), max(times, default=UNKNOWN)
-    if low == UNKNOWN:
-        low = min((time for time in times if time != UNKNOWN), default=UNKNOWN)
-    return low, high
+    """The first known time and the newest one; unknown where none is known."""
+    first = times[0] if times else UNKNOWN
+    if first == UNKNOWN:
+        first = next((time for time in times if time != UNKNOWN), UNKNOWN)
+    return first, max(times, default=UNKNOWN)

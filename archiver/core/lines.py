@@ -27,6 +27,11 @@ class Block:
     text: bytes
     times: Sequence[int]
 
+    @property
+    def newlines(self) -> int:
+        """Newlines of the text, by the number of its pieces."""
+        return len(self.times) - (1 if self.text and not self.text.endswith(b"\n") else 0)
+
 
 def piece_count(text: bytes) -> int:
     """How many times a block of this text has."""

@@ -43,10 +43,13 @@ _VALUE = (
     rb"""|(?P<bare>[^\s"'\\,;&<>(){}\[\]|`]{1,4096}+)(?![(\[]))"""
 )
 _VALUE_GROUPS = ("double", "single", "bare")
-_WORDS = (
-    "password|passwd|passphrase|secret|token|credentials?|basic[_-]?auth|connection[_-]?string"
+_STRONG_WORDS = (
+    "password|passwd|passphrase|secret|credentials?|basic[_-]?auth|connection[_-]?string"
     "|(?:api|access|secret|private|account|encryption|signing|shared|auth|ssh|deploy|service|master)[_-]?key"
 )
+_WORDS = f"{_STRONG_WORDS}|token"
+_GIVES = r"\\{0,4}[\"']?\]?[ \t]{0,3}(?::=|=>|[:=])[ \t]{0,3}b?"
+_BEGINS = r"(?:\\{0,4}[\"']|[^\s\"'\\,;&<>(){}\[\]|`])"
 # "password= -Dhome=x" gives nothing to the name: a blank behind the sign needs one before it, or quotes
 _SIGN = rb"""(?:[ \t]{0,3}:[ \t]{0,3}|[ \t]{1,3}(?::=|=>|=)[ \t]{0,3}|(?::=|=>|=)(?:[ \t]{1,3}(?=\\*["']))?)"""
 _NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
@@ -149,7 +152,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "assignment",
-        r"(?i)(?:" + _WORDS + r")\\{0,4}[\"']?\]?[ \t]{0,3}(?:=|:)",
+        # a token's value has to look like one, but for variables of the environment: see secret_names
+        rf"(?i:(?:{_STRONG_WORDS}){_GIVES}{_BEGINS}|token{_GIVES}\\{{0,4}}[\"']?[\w.~+/=:%-]{{16}})|_TOKEN{_GIVES}{_BEGINS}",
         (b"passw", b"passphrase", b"secret", b"token", b"credential", b"auth", b"key", b"string"),
         _ASSIGNMENT,
         _VALUE_GROUPS,

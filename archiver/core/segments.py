@@ -8,7 +8,6 @@ over all of them. Skippable frames are part of the zstd format: ``zstd -d`` give
 
 import json
 import struct
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -156,7 +155,7 @@ class PartBuilder:
         self._hash = sha256()
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._times = array("q")
+        self._times: list[int] = []
         self._raw_bytes = 0
         self._newlines = 0
         self._ends_line = True
@@ -175,12 +174,12 @@ class PartBuilder:
         self._pending_bytes = len(text) - start
         self._times = times
 
-    def _write_frame(self, text: bytes, times: "array[int]") -> None:
+    def _write_frame(self, text: bytes, times: Sequence[int]) -> None:
         stored = self._codec.compress(text)
         beside = skippable(_TIMES_MAGIC, self._codec.compress(pack(times)))
-        newlines = text.count(b"\n")
-        first, last = time_span(times)
         is_open = 0 if text.endswith(b"\n") else 1
+        newlines = len(times) - is_open
+        first, last = time_span(times)
         self._table.append(Frame(self._offset, len(stored), len(beside), len(text), newlines, is_open, first, last))
         self._stored += (stored, beside)
         self._offset += len(stored) + len(beside)

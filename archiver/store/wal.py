@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from archiver.core import records
-from archiver.core.frames import pack, unpack
 from archiver.core.lines import Block
 from archiver.core.segments import Span, StreamState
 from archiver.errors import DataError
@@ -47,7 +46,7 @@ class WalRecord:
 def encode_record(record: WalRecord) -> bytes:
     """One record with its lengths and a checksum in front."""
     state = json.dumps({"source": records.to_value(record.source), "state": records.to_value(record.state)}).encode()
-    times = pack(record.times)
+    times = record.times.tobytes()
     body = b"".join((record.text, times, state))
     return _HEADER.pack(len(record.text), len(times), len(state), crc32(body)) + body
 
@@ -70,6 +69,6 @@ def decode_records(body: bytes) -> Iterator[WalRecord]:
 
 def _decode(payload: bytes, text_bytes: int, times_bytes: int) -> WalRecord:
     fields = json.loads(payload[text_bytes + times_bytes :])
-    times = unpack(payload[text_bytes : text_bytes + times_bytes])
+    times = array("q", payload[text_bytes : text_bytes + times_bytes])
     source, state = records.from_value(Span, fields["source"]), records.from_value(StreamState, fields["state"])
     return WalRecord(payload[:text_bytes], times, source, state)
