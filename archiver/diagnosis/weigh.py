@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from archiver.diagnosis.ruleset import Leaf, Role, Rule, Ruleset, Strength
-from archiver.diagnosis.signals import Found, Place, Signal
+from archiver.diagnosis.signals import Found, Place, Signal, source_kind
 from archiver.diagnosis.traceback import Raised, Trace
 
 GENERIC = "user-exception"
@@ -223,12 +223,27 @@ def _recovered(item: Weighed, progress: Mapping[tuple[str, str], list[int]], cle
     if any(_clears(clear, signal) for clear in clears):
         return replace(item, strength=max(item.strength - 3, 0), why="over before the end")
     if signal.level:
-        least = 1 if item.strength > Strength.WEAK else 0
-        item = replace(item, strength=max(item.strength - 2, least), why=f"written at level {signal.level}")
+        item = _by_level(item)
     later = [row for row in progress.get((signal.source, signal.who), ()) if row > signal.row]
     if len(later) >= 2 and not signal.is_fact:
         return replace(item, strength=max(item.strength - 2, 0), why="progress followed on the same worker")
     return item
+
+
+def _by_level(item: Weighed) -> Weighed:
+    """A line below error level says less; least in the logs of Ray's own processes, which tell of everything.
+
+    Autoscalers, operators and controllers report what they decide at level INFO: there a word keeps its weight.
+    """
+    level = item.signal.level
+    if source_kind(item.signal.source) in _CHATTY:
+        least, lost = (1 if item.strength > Strength.WEAK else 0), 2
+    else:
+        least, lost = 1, 1
+    return replace(item, strength=max(item.strength - lost, least), why=f"written at level {level}")
+
+
+_CHATTY = frozenset(("core", "raylet", "gcs", "agent", "dashboard", "driver", "worker"))
 
 
 def _clears(clear: Signal, signal: Signal) -> bool:
