@@ -17,6 +17,11 @@ _COMPOSE = re.compile(r"^[a-z][\w.-]{0,60}\s*\| ")
 _ACTOR = re.compile(r"^\((?P<who>(?:[\w:.<>\[\]()/+ -]{0,120}? ?)pid=\d+(?:, ip=[\w.:-]+)?(?:, [^)]{0,80})?)\) ?")
 _RAY = re.compile(r"^\((?P<who>raylet|autoscaler|gcs_server|dashboard|scheduler)(?:[ ,+][^)]{0,80})?\) ?")
 _RANK = re.compile(r"^\[?(?:default|rank)(?P<who>\d{1,6})\]?:\s?")
+# How vLLM, SGLang and glog-like loggers begin each line of a traceback. Lines below error level keep their begin.
+_LOGGED = re.compile(
+    r"^(?:(?:ERROR|CRITICAL|FATAL)\s+(?:\d\d-\d\d |\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)? (?:\[?[\w./-]+\.py:\d+\] ?)"
+    r"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: (?:TP|DP|PP|EP)\d+)*\] )"
+)
 _REPEATED = re.compile(r" ?\[repeated (?P<count>\d+)x across cluster\].*$")
 _TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
@@ -56,7 +61,7 @@ def clean(raw: bytes) -> Line:
         text = ANSI.sub("", text)
     moment = parse_time(text[:80])
     who, repeated = "", 1
-    for pattern in (_CRI, _COMPOSE, _ACTOR, _RAY, _RANK):
+    for pattern in (_CRI, _COMPOSE, _ACTOR, _RAY, _RANK, _LOGGED):
         if found := pattern.match(text):
             who = found.groupdict().get("who") or who
             text = text[found.end() :]

@@ -41,9 +41,11 @@ class ReScanner:
 
 def _pieces(block: bytes) -> Iterator[tuple[int, bytes]]:
     """The block, or where it has very long lines pieces of it: `re` takes quadratic time within a line."""
-    if not _LONG_LINE.search(block):
-        yield 0, block
-        return
+    return cut_pieces(block) if _LONG_LINE.search(block) else iter([(0, block)])
+
+
+def cut_pieces(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """(Begin, piece) of small pieces, at line ends where there are any."""
     begin = 0
     while begin < len(block):
         end = min(begin + PIECE_BYTES, len(block))
@@ -60,7 +62,7 @@ _LONG_LINE = re.compile(rb"[^\n]{4096}")
 
 
 class HyperscanScanner:
-    """All patterns in one pass. A block with too many hits is scanned again for the first hit of each pattern."""
+    """All patterns in one pass. A block with too many hits is scanned again, in small pieces, for first hits only."""
 
     def __init__(self, patterns: Sequence[str], hyperscan: "HyperscanModule") -> None:
         self._patterns = tuple(patterns)
@@ -79,11 +81,20 @@ class HyperscanScanner:
         try:
             self._run(self._all, block, collect)
         except self._hyperscan.ScanTerminated:
-            hits.clear()
-            if self._first is None:
-                flags = self._hyperscan.HS_FLAG_MULTILINE | self._hyperscan.HS_FLAG_SINGLEMATCH
-                self._first = _compile(self._patterns, self._hyperscan, flags)
-            self._run(self._first, block, lambda number, _start, end, _flags, _context: hits.append((number, end)))
+            return self._scan_first(block)
+        return hits
+
+    def _scan_first(self, block: bytes) -> list[Hit]:
+        if self._first is None:
+            flags = self._hyperscan.HS_FLAG_MULTILINE | self._hyperscan.HS_FLAG_SINGLEMATCH
+            self._first = _compile(self._patterns, self._hyperscan, flags)
+        hits: list[Hit] = []
+        for begin, piece in cut_pieces(block):
+
+            def collect(number: int, _start: int, end: int, _flags: int, _context: object, at: int = begin) -> None:
+                hits.append((number, at + end))
+
+            self._run(self._first, piece, collect)
         return hits
 
     def _run(self, database: "_Database", block: bytes, collect: "_Collect") -> None:
