@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 
@@ -12,11 +13,13 @@ from tests.e2e.cluster.layout import KUBERAY
 from tests.e2e.cluster.phases import Phases
 
 UNFIT, FAILED = 2, 1
+SYSTEM_FOLDERS = ":/usr/local/sbin:/usr/sbin:/sbin"  # not everybody's PATH has them
 
 
 def main(arguments: list[str] | None = None) -> int:
     """0: done. 1: it failed, or `status` found something that does not run. 2: the machine lacks something."""
     options = _parser().parse_args(arguments)
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + SYSTEM_FOLDERS
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `up` takes back what it started
     phases = Phases()
     try:

@@ -25,6 +25,7 @@ from tests.e2e.cluster.phases import Phases
 from tests.e2e.cluster.process import Records
 
 READY_SECONDS = 90
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GPU_PATH = "/status/capacity/" + at.GPU_RESOURCE.replace("/", "~1")
 LAST_LINES = 8
 
@@ -209,12 +210,17 @@ def create_database(programs: Path, password: str) -> None:
 
 def install(api: Api, goods: Goods) -> None:
     """DNS's rights, KubeRay's definitions and its operator."""
-    until("the API server serves roles", lambda: list(map(api.apply, manifests.dns())), seconds=30)
-    for document in manifests.crds(goods.operator):
-        api.create(document)
+    until("the API server keeps no roles", lambda: list(map(api.apply, manifests.dns())), seconds=30)
+    for text in manifests.crds(goods.operator):
+        api.create(CRDS, text)
+    kinds = ("rayclusters", "rayjobs", "rayservices")
+    until(
+        "KubeRay's definitions are not served",
+        lambda: all(api.get(f"/apis/ray.io/v1/{kind}") for kind in kinds),
+        seconds=60,
+    )
     for document in manifests.operator(goods.operator, goods.images["operator"].name):
         api.apply(document)
-    until("KubeRay's definitions are served", lambda: api.get("/apis/ray.io/v1/rayjobs"), seconds=30)
 
 
 def node_ready(api: Api) -> None:
