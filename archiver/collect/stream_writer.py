@@ -3,23 +3,23 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 
 from archiver.collect.stream_progress import Progress
-from archiver.collect.stream_seal import Sealed, Sealer, Written
+from archiver.collect.stream_road import Road, finish
+from archiver.collect.stream_seal import Sealed, Written
 from archiver.core.backoff import backoff_seconds, flush_interval_seconds
-from archiver.core.lines import Block, arrived, to_ns
+from archiver.core.lines import Block, arrived, in_pieces, to_ns
 from archiver.core.model import Gap
 from archiver.core.redact import Masked, Redactor
 from archiver.core.resume import Checkpoint, Tracker
-from archiver.core.segments import Codec, PartBuilder, Span, StreamState, add_span, missing_spans
+from archiver.core.segments import PartBuilder, Span, StreamState, add_span, missing_spans
 from archiver.errors import SpoolFull, StoreConflict, StoreError
 from archiver.store.parts import Part
-from archiver.store.spool import Spool, StreamId
-from archiver.store.uploader import Uploader
+from archiver.store.spool import StreamId
 from archiver.store.wal import WalRecord, encode_record
 
 PART_BYTES = 8 * 1024 * 1024
@@ -27,18 +27,6 @@ _TAKE_BYTES = 256 * 1024
 _UNSYNCED_BYTES = 1024 * 1024
 _SYNC_SECONDS = 0.5
 _ROOM_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Road:
-    """What all writers of a process share. ``writer_id`` tells this process's parts from another's."""
-
-    spool: Spool
-    uploader: Uploader
-    sealer: Sealer
-    codec: Codec
-    clock: Callable[[], float]
-    writer_id: str
 
 
 class StreamWriter:
@@ -62,6 +50,7 @@ class StreamWriter:
         self._unsynced_from = self._progress.position
         self._unsynced_since: float | None = None
         self._pending_since: float | None = None
+        self._unqueued: list[tuple[int, bytes]] = []  # finished parts that are not in the spool yet
         # both are known while this process has written every part
         self._parts: list[Part] | None = [] if state.next_sequence == 0 else None
         self._hash = sha256()
@@ -127,12 +116,19 @@ class StreamWriter:
     async def skip_to(self, source_offset: int) -> None:
         """Reading forwards goes on there. What was left out and is not stored stays missing."""
         async with self._lock:
-            await self._move(source_offset)
+            self._check()
+            self._move(source_offset)
+            await self._drain()
 
     async def flush(self) -> None:
         """Everything taken in is a part in the spool after this."""
         async with self._lock:
             await self._flush()
+
+    async def flush_if_ours(self) -> None:
+        """As ``flush``, and nothing where another process writes the stream."""
+        with suppress(StoreConflict):
+            await self.flush()
 
     async def seal(self) -> Sealed:
         """Composes the parts to one object and verifies it. May be called again. Waits for the store as long as it takes
@@ -183,9 +179,12 @@ class StreamWriter:
         """Bytes out of order, as parts of their own; tells where the next byte belongs."""
         await self._wait_for_room()
         async with self._lock:
-            forwards = self._progress.position
-            await self._take_range(data, to_ns(at), source_start)
-            await self._move(forwards)
+            forwards = self._read_position
+            try:
+                await self._take_range(data, to_ns(at), source_start)
+            finally:
+                self._move(forwards)
+            await self._drain()
             return source_start + len(data)
 
     def _check(self) -> None:
@@ -194,7 +193,9 @@ class StreamWriter:
 
     async def _take(self, block: Block) -> None:
         self._check()
-        for piece in _in_pieces(block):
+        await self._drain()
+        # from here to the end of the loop nothing waits: a write that is cancelled is whole, or not there
+        for piece in in_pieces(block, _TAKE_BYTES):
             self._take_masked(self._redactor.feed(piece))
         if self._builder.raw_bytes >= PART_BYTES:
             await self._flush()
@@ -209,10 +210,11 @@ class StreamWriter:
             if begin >= span.end:
                 continue
             if begin != self._read_position:
-                await self._move(begin)
+                self._move(begin)
             await self._take(arrived(data[begin - start : span.end - start], at_ns))
         if start <= self._read_position < start + len(data):
-            await self._move(start + len(data))
+            self._move(start + len(data))
+        await self._drain()
 
     def _known(self) -> tuple[Span, ...]:
         held = Span(self._progress.position, self._read_position)
@@ -258,11 +260,11 @@ class StreamWriter:
     def _sync_due(self, now: float) -> bool:
         return self._unsynced_since is not None and now - self._unsynced_since >= _SYNC_SECONDS
 
-    async def _move(self, position: int) -> None:
+    def _move(self, position: int) -> None:
         if position == self._read_position:
             return
         self._take_masked(self._redactor.flush())
-        await self._flush()
+        self._cut_part()
         self._redactor = Redactor(begins_inside=position > 0)
         self._progress.move(position)
         self._unsynced_from = position
@@ -274,16 +276,14 @@ class StreamWriter:
             await asyncio.to_thread(self._road.spool.probe)
 
     async def _sync(self) -> bool:
+        await self._drain()
         if self._unsynced_since is None:
             return True
-        record = self._record()
+        record, sequence = encode_record(self._record()), self._progress.sequence
         try:
-            await asyncio.to_thread(
-                self._road.spool.append_wal, self.stream, self._progress.sequence, encode_record(record)
-            )
+            await finish(lambda: self._road.spool.append_wal(self.stream, sequence, record), self._synced)
         except SpoolFull:
             return False
-        self._synced()
         return True
 
     def _record(self) -> WalRecord:
@@ -297,9 +297,14 @@ class StreamWriter:
         self._unsynced_from = self._progress.position
 
     async def _flush(self) -> None:
+        self._check()
+        self._cut_part()
+        await self._drain()
+
+    def _cut_part(self) -> None:
+        """Finishes the part in memory. Nothing waits here, so that no part is torn or forgotten."""
         if not self._progress.has_news:
             return
-        self._check()
         progress, sequence = self._progress, self._progress.sequence
         source = Span(progress.anchor, progress.position)
         progress.next_part()
@@ -311,20 +316,29 @@ class StreamWriter:
         self._pending_since = None
         if self._parts is not None:
             self._parts.append(Part.of(self.stream, len(body), footer, table))
-        await self._queue(sequence, body)
+        self._unqueued.append((sequence, body))
+
+    async def _drain(self) -> None:
+        """Finished parts go into the spool in order. One whose way there was cancelled goes again."""
+        while self._unqueued:
+            await self._queue(*self._unqueued[0])
+
+    def _queued(self) -> None:
+        sequence, _ = self._unqueued.pop(0)
+        self._road.uploader.add_part(self.stream, sequence)
 
     async def _queue(self, sequence: int, body: bytes) -> None:
         """Into the spool; where the disk has no room, straight into the store, and until then nothing goes on."""
         failures = 0
         while True:
             try:
-                await asyncio.to_thread(self._road.spool.write_part, self.stream, sequence, body)
+                await finish(lambda: self._road.spool.write_part(self.stream, sequence, body), self._queued)
             except SpoolFull:
                 failures += 1
             else:
-                self._road.uploader.add_part(self.stream, sequence)
                 return
             if not self._lane.waiting and await self._put(sequence, body):
+                self._unqueued.pop(0)
                 return
             await self._road.uploader.wait_for_room(backoff_seconds(failures, random.random(), cap=_ROOM_SECONDS))
 
@@ -363,20 +377,3 @@ class StreamPiece:
     async def flush(self) -> None:
         """Every write has been one already."""
         await self._writer.flush()
-
-
-def _in_pieces(block: Block) -> Iterable[Block]:
-    """Large blocks bit by bit, so that masking and framing work on what a cache holds."""
-    text, times = block.text, block.times
-    if len(text) <= _TAKE_BYTES:
-        yield block
-        return
-    start = first = 0
-    while start < len(text):
-        end = min(len(text), start + _TAKE_BYTES)
-        end = text.rfind(b"\n", start, end) + 1 or end
-        piece = text[start:end]
-        count = piece.count(b"\n") + (0 if piece.endswith(b"\n") else 1)
-        yield Block(piece, times[first : first + count])
-        first += count if piece.endswith(b"\n") else count - 1
-        start = end

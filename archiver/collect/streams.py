@@ -9,8 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
+import structlog
+
+from archiver.collect.stream_road import Road
 from archiver.collect.stream_seal import Sealed, Sealer
-from archiver.collect.stream_writer import Road, StreamPiece, StreamWriter
+from archiver.collect.stream_writer import StreamPiece, StreamWriter
 from archiver.core import keys
 from archiver.core.model import LogSource
 from archiver.core.segments import StreamState, decode_footer
@@ -28,14 +31,22 @@ __all__ = ["Sealed", "StreamPiece", "StreamWriter", "Streams"]
 _TICK_SECONDS = 0.1
 _STORE_SECONDS = 10.0
 _UNHEALTHY_SECONDS = 60.0
+_CLOSE_SECONDS = 15.0
 _READ_BACK_BYTES = 256 * 1024 * 1024
+
+_log = structlog.get_logger()
 
 
 class Streams:
     """The write side's door to the object store. ``start``, then ``run`` in a task, then ``close``."""
 
     def __init__(
-        self, store: ObjectStore, spool_root: Path, *, spool_limit_bytes: int, clock: Callable[[], float] = time.time
+        self,
+        store: ObjectStore,
+        spool_root: Path,
+        *,
+        spool_limit_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._codec = ZstdCodec()
@@ -63,17 +74,29 @@ class Streams:
                         group.create_task(writer.tick(now), name=f"flush {writer.stream.name}")
                 await asyncio.sleep(_TICK_SECONDS)
 
-    async def close(self) -> None:
-        """Puts everything that was taken in on the disk. What is there goes on with the next process."""
-        for writer in list(self._writers.values()):
-            await writer.sync()
-        self._writers.clear()
+    async def close(self, *, deadline_seconds: float = _CLOSE_SECONDS) -> None:
+        """Puts everything that was taken in into the store, or, where the time does not suffice, on the disk.
+
+        Call it after ``run`` was cancelled. A pod's spool may go with the pod: the store is what counts.
+        """
+        uploads = asyncio.create_task(self._uploader.run(), name="last uploads")
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                await asyncio.gather(*(writer.flush_if_ours() for writer in self._writers.values()))
+                await self._uploader.settle("")
+        except TimeoutError:
+            _log.warning("stopped before the store had everything", queued=self._uploader.queued)
+        finally:
+            uploads.cancel()
+            await asyncio.gather(uploads, return_exceptions=True)
+            self._writers.clear()
 
     async def open(
         self, attempt_prefix: str, name: str, *, source: LogSource | None = None, now: datetime
     ) -> StreamWriter:
         """A writer that goes on where the spool and the store end. One that is open already is given again.
 
+        Pacing goes by a clock that does not jump, not by ``now``.
         With the store out of reach, the spool's word counts; should another process have written meanwhile, that shows
         when the first part is put.
         """
@@ -81,7 +104,7 @@ class Streams:
         async with self._opening.setdefault(stream, asyncio.Lock()):
             writer = self._writers.get(stream)
             if writer is None or writer.is_lost:
-                writer = self._writers[stream] = await self._resume(stream, now)
+                writer = self._writers[stream] = await self._resume(stream)
         return writer
 
     async def put_document(self, attempt_prefix: str, name: str, body: bytes) -> Sealed:
@@ -160,12 +183,12 @@ class Streams:
                 await self._uploader.wait_for_room(1.0)
                 await asyncio.to_thread(self._spool.probe)
 
-    async def _resume(self, stream: StreamId, now: datetime) -> StreamWriter:
+    async def _resume(self, stream: StreamId) -> StreamWriter:
         await self._settle_leftovers(stream)
         state, is_certain = await self._known_state(stream)
         tail = await self._tail(stream, state, is_certain=is_certain)
         state = tail[-1].state if tail else state
-        writer = StreamWriter(stream, state, road=self._road, opened_at=now.timestamp())
+        writer = StreamWriter(stream, state, road=self._road, opened_at=self._road.clock())
         await writer.replay(tail)
         return writer
 

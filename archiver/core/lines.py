@@ -6,7 +6,7 @@ text is its number of newlines, plus one where the last line has none.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -57,6 +57,23 @@ def to_time(ns: int) -> datetime | None:
         return datetime.fromtimestamp(ns // SECOND, UTC).replace(microsecond=ns % SECOND // 1000)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def in_pieces(block: Block, most_bytes: int) -> Iterator[Block]:
+    """Large blocks bit by bit, so that masking and framing work on what a cache holds."""
+    text, times = block.text, block.times
+    if len(text) <= most_bytes:
+        yield block
+        return
+    start = first = 0
+    while start < len(text):
+        end = min(len(text), start + most_bytes)
+        end = text.rfind(b"\n", start, end) + 1 or end
+        piece = text[start:end]
+        count = piece.count(b"\n") + (0 if piece.endswith(b"\n") else 1)
+        yield Block(piece, times[first : first + count])
+        first += count if piece.endswith(b"\n") else count - 1
+        start = end
 
 
 class TimedParser:

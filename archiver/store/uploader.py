@@ -39,7 +39,7 @@ class Lane:
 class Uploader:
     """``run`` works until it is cancelled; everything else may be called before that."""
 
-    def __init__(self, store: ObjectStore, spool: Spool, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: ObjectStore, spool: Spool, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._spool = spool
         self._clock = clock
@@ -152,6 +152,10 @@ class Uploader:
                 await self._lose(lane, conflict)
             except (StoreError, OSError, TimeoutError) as error:
                 await self._retry(lane, error)
+            except asyncio.CancelledError:
+                # whoever runs next begins with it: putting a part twice does no harm
+                self._ready.put_nowait(lane)
+                raise
             else:
                 self._succeed(lane)
 

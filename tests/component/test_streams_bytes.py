@@ -167,3 +167,20 @@ async def test_a_key_cut_by_a_piece_is_masked(store: FilesystemStore, tmp_path: 
     assert body not in text
     assert text.count(b"\n") == file.count(b"\n")
     assert text.endswith(b"after\n")
+
+
+async def test_a_cancelled_piece_leaves_reading_forwards_where_it_was(store: FilesystemStore, tmp_path: Path) -> None:
+    async with running(store, tmp_path / "spool") as streams:
+        writer = await streams.open(PREFIX, NAME, now=NOW)
+        await writer.write_bytes(FILE[:1010], NOW, 0)
+        piece = await writer.open_piece(30_000)
+        for turns in range(8):
+            task = asyncio.create_task(piece.write_bytes(FILE[30_000:40_000], NOW, 30_000), name="piece under test")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert writer.checkpoint.offset == 1010
+        await writer.write_bytes(FILE[1010:], NOW, 1010)
+        sealed = await writer.seal()
+    assert (sealed.sha256, sealed.gaps) == (sha256(FILE).hexdigest(), ())

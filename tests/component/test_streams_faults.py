@@ -147,3 +147,17 @@ async def _write_much(streams: Streams) -> None:
     for first in range(0, 60_000, 2000):
         await writer.write_lines(block_of(log(first, 2000)))
         await writer.sync()
+
+
+async def test_a_stop_that_finds_no_store_leaves_everything_on_the_disk(
+    store: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    proxy.fail_always(Fault(503, "SlowDown"))
+    async with running(store, tmp_path / "spool") as streams:
+        writer = await streams.open(PREFIX, NAME, now=NOW)
+        await writer.write_lines(block_of(log(0, 100)))
+    await streams.close(deadline_seconds=0.5)
+    proxy.heal()
+    async with running(store, tmp_path / "spool") as streams:
+        sealed = await (await streams.open(PREFIX, NAME, now=NOW)).seal()
+    assert (sealed.lines, await archived(store)) == (100, text_of(log(0, 100)))

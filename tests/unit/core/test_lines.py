@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from archiver.core import lines
-from archiver.core.lines import OPEN_BYTES, Block, TimedParser, arrived, to_ns, to_time
+from archiver.core.lines import OPEN_BYTES, Block, TimedParser, arrived, in_pieces, to_ns, to_time
 from tests.unit.core.logtext import chunked, lines_of, parse, stamped
 
 T0 = to_ns(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
@@ -75,6 +75,15 @@ def test_a_line_of_ten_megabytes_is_one_line_in_bounded_pieces() -> None:
 def test_arrived_bytes_have_one_time_a_piece(data: bytes) -> None:
     block = arrived(data, 5)
     assert lines_of([block]) == [(5, piece) for piece in BytesIO(data)]
+
+
+@given(st.binary(max_size=200), st.integers(1, 30))
+def test_a_block_in_pieces_is_the_same_text_with_the_same_times(data: bytes, most: int) -> None:
+    block = arrived(data, 5)
+    found = list(in_pieces(block, most))
+    assert b"".join(piece.text for piece in found) == data
+    assert lines_of(found) == lines_of([block])
+    assert all(len(piece.text) <= most for piece in found)
 
 
 @given(st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC)))
