@@ -17,6 +17,7 @@ import yaml
 
 from tests.e2e.cluster import NotRunning, bucket, cache, config, connect
 from tests.e2e.cluster import layout as at
+from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.connection import S3, Connection, Postgres
 from tests.e2e.cluster.errors import ClusterError
 from tests.e2e.cluster.images import Image, pack, write_archive
@@ -67,6 +68,10 @@ class TestHashOfInputs:
     def test_keeps_neighbouring_texts_apart(self) -> None:
         assert cache.input_hash(texts=("ab", "c")) != cache.input_hash(texts=("a", "bc"))
 
+    def test_needs_a_folder_with_files(self, tmp_path: Path) -> None:
+        with pytest.raises(ClusterError, match="nothing to build from"):
+            cache.input_hash(folders=(tmp_path / "absent",))
+
     def test_ignores_byte_code(self, tmp_path: Path) -> None:
         folder = tree(tmp_path / "x", {"a.py": "1"})
         before = cache.input_hash(folders=(folder,))
@@ -98,6 +103,25 @@ class TestCache:
         os.utime(tmp_path / "kube-old", (now - 15 * 86400,) * 2)
         cache.prune(tmp_path, now=now)
         assert [path.name for path in tmp_path.iterdir()] == ["kube-new"]
+
+
+class TestCommands:
+    def test_give_what_was_printed(self) -> None:
+        assert run("sh", "-c", "cat; echo $X", stdin="in ", env={"X": "out"}) == "in out\n"
+
+    def test_fail_with_the_end_of_what_was_said(self) -> None:
+        with pytest.raises(ClusterError, match=r"ended with 3:\nwhy"):
+            run("sh", "-c", "echo why >&2; exit 3")
+
+    def test_say_what_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(ClusterError, match="the program no-such-program is not installed"):
+            run("no-such-program")
+        with pytest.raises(ClusterError, match=r"there is no folder .*absent"):
+            run("true", cwd=tmp_path / "absent")
+
+    def test_do_not_outlive_their_time(self) -> None:
+        with pytest.raises(ClusterError, match="did not end within"):
+            run("sleep", "60", timeout=0.1)
 
 
 class TestLock:

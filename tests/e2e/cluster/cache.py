@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.e2e.cluster.errors import ClusterError
+
 KEEP_UNUSED_SECONDS = 14 * 24 * 3600
 
 
@@ -21,7 +23,10 @@ def input_hash(*, texts: Iterable[str] = (), folders: Iterable[Path] = (), files
     for path in files:
         _feed(digest, path.name, path.read_bytes())
     for folder in folders:
-        for path in sorted(candidate for candidate in folder.rglob("*") if _counts(candidate)):
+        paths = sorted(candidate for candidate in folder.rglob("*") if _counts(candidate))
+        if not paths:
+            raise ClusterError(f"{folder} has no file, so there is nothing to build from")
+        for path in paths:
             _feed(digest, path.relative_to(folder).as_posix(), path.read_bytes())
     return digest.hexdigest()[:16]
 

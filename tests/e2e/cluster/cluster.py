@@ -164,7 +164,8 @@ class Cluster:
             return
         if owner.name != self.layout.state.name or next(marked(str(owner)), None):
             raise Missing(f"the bridge {at.BRIDGE} belongs to the cluster of {owner.parent}; take that one down first")
-        leftovers.clean(replace(self.layout, root=owner.parent))
+        with self._phases.phase(f"clean what a dead run left in {owner}"):
+            leftovers.clean(replace(self.layout, root=owner.parent))
 
     def _identity(self, kuberay: str) -> str:
         package = self.layout.package

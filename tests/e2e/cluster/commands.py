@@ -64,7 +64,8 @@ def _start(argv: Sequence[str], cwd: Path | None, env: dict[str, str] | None) ->
             errors="replace",
         )
     except FileNotFoundError as error:
-        raise ClusterError(f"the program {argv[0]} is not installed") from error
+        what = f"the program {argv[0]} is not installed" if error.filename == argv[0] else f"there is no folder {cwd}"
+        raise ClusterError(what) from error
     with _lock:
         _running.add(process)
     return process
