@@ -15,8 +15,12 @@ def filter_text(pattern: str) -> str:
     a prefix, so its begin is not asked for.
     """
     flag = "(?i)" if _FLAGS.match(pattern) else ""
-    parts = _split(pattern[len(flag) :].removeprefix("^"))
-    return flag + _trimmed(max(parts, key=_telling))
+    return flag + "|".join(_most_telling(choice) for choice in _cut(pattern[len(flag) :], re.compile(r"\|")))
+
+
+def _most_telling(pattern: str) -> str:
+    parts = [part for part in _cut(pattern.removeprefix("^"), _GAP) if part] or [pattern]
+    return _trimmed(max(parts, key=_telling))
 
 
 _LOOSE_BEGIN = re.compile(r"(?:\\[bwWsSdD]|\.|\[[^\]]+\]|\(\?:[^()|]*\))[*?+]\??|\\b")
@@ -25,40 +29,29 @@ _LOOSE_END = re.compile(r"(?<!\\)(?:\\[wWsSdD]|\.|\[[^\]]+\])[*?+]\??$")
 
 def _trimmed(part: str) -> str:
     """Without what may match anything at its begin and end: there it only makes the search quadratic."""
-    if _has_top_alternatives(part):
-        return part
     while (found := _LOOSE_BEGIN.match(part)) and found.end() < len(part):
         part = part[found.end() :]
     found = _LOOSE_END.search(part)
     return part[: found.start()] if found and found.start() > 0 else part
 
 
-def _has_top_alternatives(part: str) -> bool:
-    return len(_split(part)) == 1 and any(
-        part[at] == "|" and part[:at].count("(") == part[:at].count(")") for at in range(len(part))
-    )
-
-
-def _split(pattern: str) -> list[str]:
-    """The parts between gaps outside all groups; the whole where alternatives stand outside all groups."""
+def _cut(pattern: str, separator: re.Pattern[str]) -> list[str]:
+    """The parts between separators outside all groups."""
     parts, depth, start, at = [], 0, 0, 0
     while at < len(pattern):
         character = pattern[at]
+        if depth == 0 and (found := separator.match(pattern, at)):
+            parts.append(pattern[start:at])
+            start = at = found.end()
+            continue
         if character == "\\":
             at += 2
-            continue
-        if character == "|" and depth == 0:
-            return [pattern]
-        gap = _GAP.match(pattern, at) if depth == 0 else None
-        if gap:
-            parts.append(pattern[start:at])
-            start = at = gap.end()
             continue
         if character == "[":
             at = _class_end(pattern, at)
         depth += {"(": 1, ")": -1}.get(character, 0)
         at += 1
-    return [part for part in [*parts, pattern[start:]] if part] or [pattern]
+    return [*parts, pattern[start:]]
 
 
 def _class_end(pattern: str, at: int) -> int:
@@ -80,6 +73,6 @@ _EVERYWHERE = frozenset(
         *("raylet", "node", "nodes", "worker", "workers", "pod", "pods", "gcs", "gcsserver", "head", "port", "job"),
         *("instance", "container", "connection", "image", "process", "processes", "thread", "threads", "dashboard"),
         *("token", "tokens", "cluster", "step", "rank", "group", "info", "network", "socket", "resource", "host"),
-        *("machine", "data", "model"),
+        *("machine", "data", "model", "raycluster", "rayclusterat", "resourcerequests", "thedashboard"),
     ]
 )

@@ -6,6 +6,7 @@ only the figures are shown, never which ones were wrong: a rule written from the
 
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from archiver.diagnosis import Evidence, Ruleset, Verdict, diagnose, load_ruleset
+from archiver.diagnosis import Evidence, LogSource, Ruleset, Verdict, diagnose, load_ruleset
 from tests.bench.recordings import recorded_cases
 
 CASES = Path(__file__).parent.parent / "data" / "cases"
@@ -109,10 +110,10 @@ def by_last_traceback(case: Case) -> str:
 def by_first_keyword(case: Case) -> str:
     """What the first known word would say."""
     words = {
-        "oom": "host-oom-container", "out of memory": "gpu-oom", "nccl": "collective-timeout", "no module": "missing-module",
-        "evict": "node-drained", "preempt": "preempted-by-priority", "no space": "disk-full",
-        "timeout": "collective-timeout", "insufficient": "capacity-shortage", "quota": "quota-exceeded", "imagepull": "image-pull-failed",
-        "xid": "gpu-off-bus",
+        "oom": "host-oom-container", "out of memory": "gpu-oom", "nccl": "collective-timeout",
+        "no module": "missing-module", "evict": "node-drained", "preempt": "preempted-by-priority",
+        "no space": "disk-full", "timeout": "collective-timeout", "insufficient": "capacity-shortage",
+        "quota": "quota-exceeded", "imagepull": "image-pull-failed", "xid": "gpu-off-bus",
         "segfault": "user-native-crash", "sigsegv": "user-native-crash", "permission": "storage-permission-denied",
         "refused": "dns-or-connectivity", "error": "user-exception",
     }  # fmt: skip
@@ -155,6 +156,23 @@ def show(name: str, result: Score, *, is_held_out: bool = False) -> None:
             print(f"  confusion {count}x {expected} taken for {got}")
 
 
+def show_speed(ruleset: Ruleset) -> None:
+    """Megabytes per second of processor time on a log of Ray's shape, a traceback at its end."""
+    lines = "".join(
+        f"\x1b[36m(RayTrainWorker pid={number % 900}, ip=10.0.0.{number % 9})\x1b[0m epoch {number} loss=0.{number}\n"
+        f"[2026-11-30 18:46:01,{number % 1000:03d} I 57 57] (raylet) node_manager.cc:{number % 997}: Sending GC request\n"
+        f"2026-11-30 18:46:02,123\tINFO worker.py:1841 -- Connecting to existing Ray cluster at address: 10.0.0.2:6379\n"
+        for number in range(3000)
+    ).encode()
+    end = b'Traceback (most recent call last):\n  File "/a.py", line 1, in f\n    g()\nKeyError: 1\n'
+    ruleset.scanner.prepare()
+    times = 100_000_000 // len(lines)
+    began = time.process_time()
+    verdict = diagnose(Evidence(logs={"driver": LogSource(lambda: (*[lines] * times, end))}), ruleset)
+    spent = time.process_time() - began
+    print(f"\nscan: {len(lines) * times / spent / 1e6:.0f} MB/s of processor time, verdict {verdict.cause}")
+
+
 def ratio(part: int, whole: int) -> str:
     """A share with its counts."""
     return f"{part / whole:6.1%} ({part}/{whole})" if whole else "   n/a (0/0)"
@@ -168,6 +186,7 @@ def main(folders: Sequence[str]) -> None:
         show(name, score(load(CASES / name if "/" not in name else Path(name)), ruleset))
     show("held-out", score(load(CASES / "held-out"), ruleset), is_held_out=True)
     show("recorded", score(recorded_cases(), ruleset))
+    show_speed(ruleset)
 
 
 if __name__ == "__main__":

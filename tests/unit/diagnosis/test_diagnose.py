@@ -68,7 +68,7 @@ CLEAR = (
 
 def noise(rng: random.Random, lines: int) -> str:
     kinds = (
-        lambda: f"\x1b[36m(Worker pid={rng.randint(1, 999)}, ip=10.0.0.{rng.randint(1, 9)})\x1b[0m shard {rng.randint(1, 999)}",
+        lambda: f"\x1b[36m(Worker pid={rng.randint(1, 999)}, ip=10.0.0.{rng.randint(1, 9)})\x1b[0m read {rng.random()}",
         lambda: f"2026-11-30 18:46:{rng.randint(10, 59)},123\tINFO worker.py:1841 -- Connecting to existing Ray cluster",
         lambda: f"[2026-11-30 18:46:01,{rng.randint(100, 999)} I 57 57] (raylet) node_manager.cc:{rng.randint(1, 999)}: ok",
         lambda: f"wrote part-{rng.randint(0, 99999):05d}.parquet rows={rng.randint(1, 10**6)}",
