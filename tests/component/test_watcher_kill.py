@@ -12,7 +12,7 @@ from archiver.core.model import Artifact, Completeness
 from archiver.sandbox import SandboxServer
 from tests.component.operating import Operated
 from tests.component.watcher_process import WatcherProcess
-from tests.component.watching import Rig, named, rig, said, until_true
+from tests.component.watching import Rig, named, rig, said, until, until_true
 
 KILLS = 3
 
@@ -85,8 +85,8 @@ async def test_kills_at_random_moments_lose_nothing_and_double_nothing(
     for kill in range(KILLS):
         before = len(await reader.keys(".parts/"))
         await process.start()
-        await asyncio.wait_for(_more_parts(reader, before), 60)
-        await asyncio.sleep(dice.random() * 1.5)  # noqa: ASYNC251 - the moment of the kill
+        await _more_parts(reader, before)
+        await asyncio.sleep(dice.random() * 1.5)  # the moment of the kill
         if kill == KILLS - 1:
             jobs[0].end()
         await process.kill()
@@ -106,8 +106,10 @@ async def test_kills_at_random_moments_lose_nothing_and_double_nothing(
 
 
 async def _more_parts(reader: Rig, before: int) -> None:
-    while len(await reader.keys(".parts/")) <= before:
-        await asyncio.sleep(0.05)
+    async def look() -> bool:
+        return len(await reader.keys(".parts/")) > before
+
+    await until(look)
 
 
 async def _nothing_twice(reader: Rig, artifacts: tuple[Artifact, ...]) -> None:
