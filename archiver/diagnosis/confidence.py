@@ -13,16 +13,14 @@ OTHER_KIND = 0.02
 RIVAL_EQUAL = 0.10
 RIVAL_WEAKER = 0.02
 RIVAL_BOTH_WEAK = 0.05
-RIVAL_BEATEN = 0.06
 RIVALS_CAP = 0.20
-ROOT_TIERS = 6
 CONTRADICTION = 0.15
 FORMULA = (
     f"Base by the strongest signal: certain {BASE[Strength.CERTAIN]}, strong {BASE[Strength.STRONG]}, "
     f"medium {BASE[Strength.MEDIUM]}, weak {BASE[Strength.WEAK]}. "
     f"+{OTHER_RULE} where a second rule of the same leaf holds, +{OTHER_KIND} where a structured fact and a log line agree. "
     f"-{RIVAL_EQUAL} for each unexplained rival of the same strength ({RIVAL_BOTH_WEAK} among weak ones), "
-    f"-{RIVAL_WEAKER} for each weaker one, -{RIVAL_BEATEN} for each strong one that this cause is said to explain "
+    f"-{RIVAL_WEAKER} for each weaker one "
     f"(at most -{RIVALS_CAP}). -{CONTRADICTION} where the status fields contradict the cause. "
     f"Never above {CAP}; below {UNKNOWN_BELOW} the verdict is `unknown`."
 )
@@ -45,16 +43,10 @@ def confidence(candidate: Candidate, candidates: list[Candidate], outcome: Outco
 
 
 def _rivals(candidate: Candidate, candidates: list[Candidate]) -> float:
-    others = [other for other in candidates if other.leaf.id != candidate.leaf.id]
-    open_rivals = [other for other in others if not other.explained_by]
-    beaten = [
-        other
-        for other in others
-        if other.explained_by and other.strength >= Strength.STRONG and other.tier <= ROOT_TIERS
-    ]
+    others = [other for other in candidates if other.leaf.id != candidate.leaf.id and not other.explained_by]
     equal = RIVAL_EQUAL if candidate.strength > Strength.WEAK else RIVAL_BOTH_WEAK
-    lost = sum(equal if other.strength >= candidate.strength else RIVAL_WEAKER for other in open_rivals)
-    return min(RIVALS_CAP, lost + RIVAL_BEATEN * len(beaten))
+    lost = sum(equal if other.strength >= candidate.strength else RIVAL_WEAKER for other in others)
+    return min(RIVALS_CAP, lost)
 
 
 def hinted(found: Found) -> list[str]:

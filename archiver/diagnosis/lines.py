@@ -10,7 +10,7 @@ LINE_LIMIT_BYTES = 4096
 
 # The last part: colours of which the escape character was lost on the way.
 ANSI = re.compile(
-    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b\x0c\x0e-\x1f]|\[(?:\d{1,2}(?:;\d{1,3}){0,4})?m"
+    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b\x0c\x0e-\x1f]|(?:#033)?\[(?:\d{1,2}(?:;\d{1,3}){0,4})?m"
 )
 _CRI = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
 _COMPOSE = re.compile(r"^[a-z][\w.-]{0,60}\s*\| ")
