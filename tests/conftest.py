@@ -15,6 +15,7 @@ from archiver.index.tables import metadata
 from archiver.sandbox.postgres import EmbeddedPostgres
 
 TEMPLATE = "template_archiver"
+OTHERS_END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +49,9 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     opened = open_engine(database_url)
     try:
         async with opened.begin() as connection:
+            # a statement that a test before gave up on may still run in the server, and hold its locks
+            await connection.execute(text(OTHERS_END))
+            await connection.execute(text("SET LOCAL lock_timeout = '60s'"))
             await connection.execute(text(f"TRUNCATE {', '.join(metadata.tables)}"))
         yield opened
     finally:

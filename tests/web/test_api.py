@@ -287,3 +287,10 @@ def test_the_checked_in_openapi_document_is_current() -> None:
 
 def test_paths_are_built_as_they_are_routed() -> None:
     assert urls.raw_log("a/b", 2, "logs/x y.log") == "/api/v1/jobs/a%2Fb/attempts/2/logs/logs/x%20y.log/raw"
+
+
+@pytest.mark.parametrize("moment", ["0", "1700000000", "-1.6e-202", "1e5", "2026-13-45T00:00:00Z", "2026-03-01"])
+async def test_a_number_is_no_moment(client: httpx.AsyncClient, moment: str) -> None:
+    answer = await client.get("/api/v1/jobs", params={"since": moment})
+    assert answer.status_code in (400, 422)
+    assert answer.headers["content-type"].startswith("application/problem+json")
