@@ -16,12 +16,14 @@ from archiver.collect.record import RecordParts, build_manifest
 from archiver.collect.sealing import artifact_of
 from archiver.collect.state import AttemptState
 from archiver.collect.streams import StreamWriter
+from archiver.collect.teardown import events_before, pods_before
 from archiver.collect.tools import Explained, Tools
 from archiver.core.lines import to_time
 from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason
 from archiver.core.objects import mapping, text
 
+_ENDED_BY_ITSELF = frozenset({"failed", "succeeded", "retried", "invalid"})
 _log = structlog.get_logger()
 
 
@@ -107,11 +109,13 @@ class Closing:
         incomplete = frozenset(
             artifact.name for artifact in artifacts if artifact.completeness is not Completeness.COMPLETE
         )
+        # of what was deleted or suspended from outside, the deletion itself is the evidence
+        ended = self._state.first_signal_seen if self._state.ended in _ENDED_BY_ITSELF else None
         return Explained(
             attempt_prefix=prefix,
             rayjob=self._state.rayjob,
-            pods=[pod.object for pod in self._state.pods.values()],
-            events=events,
+            pods=pods_before([pod.object for pod in self._state.pods.values()], ended),
+            events=events_before(events, ended),
             nodes=nodes,
             ray=ray,
             logs=logs,

@@ -107,9 +107,17 @@ _KINDS = (
 )  # fmt: skip
 
 
+_ARCHIVED = re.compile(r"(driver|submitter|head|worker|autoscaler|init)(?:-.+\.\d+|(?:-\d+)?)\.log$")
+_ARCHIVED_KINDS = frozenset({"driver", "submitter", "worker", "autoscaler"})
+
+
 def source_kind(name: str) -> str:
     """The kind of a log by its name; `other` for an unknown one."""
     lowered = name.lower()
+    # an archived log: what it is stands first, and the pod's name behind it may hold any word
+    if archived := _ARCHIVED.match(lowered):
+        return archived[1] if archived[1] in _ARCHIVED_KINDS else "other"
+    lowered = lowered.rpartition("/")[2]
     return next((kind for part, kind in _KINDS if part in lowered), "other")
 
 
