@@ -38,6 +38,7 @@ _SOON_SECONDS = 0.5
 _GOING_CAP_SECONDS = 120.0
 _MANIFEST_EVERY_SECONDS = 5.0
 _TOKEN_EVERY_SECONDS = 5.0
+_STORE_CAP_SECONDS = 10.0
 _FIRST_REFRESH_SECONDS = 4.0
 # modes whose driver's words come by a submitter's container too
 _SUBMITTED = frozenset({"K8sJobMode", "SidecarMode"})
@@ -241,7 +242,7 @@ class AttemptCapture:
                 _log.exception("attempt step broke, trying again")
             if failures:
                 self._tools.metrics.errors_total.labels("attempt").inc()
-                await asyncio.sleep(backoff_seconds(failures, random.random()))
+                await asyncio.sleep(backoff_seconds(failures, random.random(), cap=_STORE_CAP_SECONDS))
             else:
                 await self._pulse.wait(self._seconds_to_next_look())
 

@@ -15,6 +15,9 @@ from tests.component.watching import named, rig, said, until_true
 MEGABYTE = 1 << 20
 
 
+pytestmark = pytest.mark.timeout(300)
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[SandboxServer]:
     async with SandboxServer() as running:

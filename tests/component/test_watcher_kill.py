@@ -17,6 +17,9 @@ from tests.component.watching import Rig, named, rig, said, until, until_true
 KILLS = 3
 
 
+pytestmark = pytest.mark.timeout(300)
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[SandboxServer]:
     async with SandboxServer() as running:

@@ -12,6 +12,9 @@ from tests.component.watching import Rig, named, rig, said
 WORDS = b"".join(b"step %d of the training\n" % number for number in range(2000))
 
 
+pytestmark = pytest.mark.timeout(300)
+
+
 @pytest.fixture
 async def watched(tmp_path: Path, database_url: str) -> AsyncIterator[Rig]:
     async with rig(tmp_path, database_url) as made:

@@ -22,7 +22,7 @@ from archiver.store.reader import LogReader
 from archiver.telemetry import Metrics
 
 CLUSTER = "sandbox"
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 100.0
 T = TypeVar("T")
 
 
@@ -30,7 +30,7 @@ async def until(look: Callable[[], Awaitable[T | None]], *, seconds: float = DEA
     """Looks again and again until there is something."""
     async with asyncio.timeout(seconds):
         while not (found := await look()):  # noqa: ASYNC110 - what it waits for is files and servers
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
     return found
 
 
