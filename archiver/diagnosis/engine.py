@@ -1,6 +1,7 @@
 """Evidence in, verdict out. Pure: no service, no clock, no exception for broken evidence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from archiver.diagnosis.advice import advise
 from archiver.diagnosis.confidence import UNKNOWN_BELOW, confidence, hinted
@@ -44,24 +45,16 @@ def _end_time(evidence: Evidence) -> float | None:
     return ended / 1000 if ended and 0 < ended < 10**14 else None
 
 
+@dataclass(frozen=True, slots=True)
 class _Case:
     """One evidence with everything found in it, for writing the verdict."""
 
-    def __init__(
-        self,
-        evidence: Evidence,
-        ruleset: Ruleset,
-        found: Found,
-        outcome: Outcome,
-        candidates: list[Candidate],
-        facts: list[Fact],
-    ) -> None:
-        self._evidence = evidence
-        self._ruleset = ruleset
-        self._found = found
-        self._outcome = outcome
-        self._candidates = candidates
-        self._facts = facts
+    _evidence: Evidence
+    _ruleset: Ruleset
+    _found: Found
+    _outcome: Outcome
+    _candidates: list[Candidate]
+    _facts: list[Fact]
 
     def known(self, chosen: Candidate, now: float | None) -> Verdict:
         """A verdict with a cause."""

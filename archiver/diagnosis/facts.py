@@ -58,7 +58,7 @@ def _rayjob(evidence: Evidence) -> Iterator[Fact]:
     if at(evidence.rayjob_spec, "suspend") is True or at(evidence.rayjob_spec, "spec", "suspend") is True:
         yield Fact("rayjob", "suspend", "true", "suspend: true", "rayjob_spec", 1, "rayjob")
     for condition in maps(at(status, "rayClusterStatus", "conditions")):
-        yield from _condition(condition, "cluster-condition", "rayjob_status", 1, "raycluster")
+        yield from _condition(condition, "cluster-condition", "rayjob_status", 1, object_name="raycluster")
 
 
 def _pods(evidence: Evidence) -> Iterator[Fact]:
@@ -75,7 +75,7 @@ def _pods(evidence: Evidence) -> Iterator[Fact]:
         if text_at(pod, "metadata", "deletionTimestamp") or text_at(pod, "deletionTimestamp"):
             yield Fact("pod", "deletionTimestamp", "deleted", "deletionTimestamp is set", *where, time)
         for condition in maps(at(status, "conditions")):
-            yield from _condition(condition, "pod-condition", "pods", line, f"pod/{name}", role)
+            yield from _condition(condition, "pod-condition", "pods", line, object_name=f"pod/{name}", role=role)
         for container in _containers(pod, status):
             yield from _container(container, role, name, line)
 
@@ -136,7 +136,9 @@ def _signal_code(code: int) -> int:
     return 128 - code if -64 <= code < 0 else code
 
 
-def _condition(condition: Json, kind: str, source: str, line: int, object_name: str, role: str = "") -> Iterator[Fact]:
+def _condition(
+    condition: Json, kind: str, source: str, line: int, *, object_name: str, role: str = ""
+) -> Iterator[Fact]:
     name, status = text_at(condition, "type"), text_at(condition, "status")
     reason, message = text_at(condition, "reason"), text_at(condition, "message")
     if not name and not reason:
@@ -151,7 +153,7 @@ def _nodes(evidence: Evidence) -> Iterator[Fact]:
         node = first_text(entry, "node", "name") or text_at(entry, "metadata", "name") or "node"
         conditions = list(maps(entry.get("conditions"))) or list(maps(at(entry, "status", "conditions"))) or [entry]
         for condition in conditions:
-            yield from _condition(condition, "node", "node_conditions", line, f"node/{node}")
+            yield from _condition(condition, "node", "node_conditions", line, object_name=f"node/{node}")
         for taint in [*maps(entry.get("taints")), *maps(at(entry, "spec", "taints"))]:
             key = text_at(taint, "key")
             text = f"taint {key}={text_at(taint, 'value')}:{text_at(taint, 'effect')}"
@@ -163,7 +165,7 @@ def _workloads(evidence: Evidence) -> Iterator[Fact]:
     for line, workload in enumerate(evidence.workloads, 1):
         name = text_at(workload, "metadata", "name") or text_at(workload, "name") or "workload"
         for condition in maps(at(workload, "status", "conditions")) or maps(workload.get("conditions")):
-            yield from _condition(condition, "workload", "workloads", line, f"workload/{name}")
+            yield from _condition(condition, "workload", "workloads", line, object_name=f"workload/{name}")
 
 
 def _events(evidence: Evidence) -> Iterator[Fact]:
