@@ -110,8 +110,9 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="address the web page and the health endpoint listen on")
     port: int = Field(8080, ge=0, le=65535, description="port of the web page; 0: any free one")
     probe_host: str = Field(
-        "0.0.0.0", description="address of the watcher's health endpoint: the kubelet asks from outside"
-    )  # noqa: S104
+        "0.0.0.0",  # noqa: S104
+        description="address of the watcher's health endpoint: the kubelet asks from outside",
+    )
     health_port: int = Field(
         8081, ge=0, le=65535, description="port of the watcher's /livez, /readyz and /metrics; 0: any free one"
     )

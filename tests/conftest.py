@@ -15,7 +15,8 @@ from archiver.index.tables import metadata
 from archiver.sandbox.postgres import EmbeddedPostgres
 
 TEMPLATE = "template_archiver"
-OTHERS_END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+OTHERS = "datname = current_database() AND pid <> pg_backend_pid()"
+OTHERS_END = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OTHERS}"
 
 
 @pytest.fixture(scope="session")
