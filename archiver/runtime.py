@@ -184,7 +184,7 @@ class _Work:
         self, tools: Tools, streams: Streams, indexer: Indexer, objects: ApiServerObjects, seen: "_Seen"
     ) -> None:
         settings = self._settings
-        controller = Controller(tools, cluster=settings.cluster, started_at=_now())
+        controller = Controller(tools, cluster=settings.cluster)
         informers = Informers(self._transport, controller.on_change, namespaces=settings.namespaces)
         seen.informers = informers
         status = self._status

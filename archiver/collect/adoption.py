@@ -17,6 +17,7 @@ import structlog
 from archiver.collect.catalog import OpenAttempt
 from archiver.collect.knownjobs import KnownJob
 from archiver.collect.tools import Tools
+from archiver.core import keys
 from archiver.core.backoff import backoff_seconds
 from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import AttemptId, Kind
@@ -85,8 +86,9 @@ class Adoption:
 
     async def _discard_parts(self, manifest: Manifest, prefix: str) -> None:
         """Parts that a sealed object replaces, where the process was killed before it removed them."""
-        sealed = {artifact.name for artifact in manifest.artifacts if artifact.key}
-        for name in sealed.intersection(await self._tools.streams.unsealed(prefix)):
+        sealed = {keys.encode_name(artifact.name) for artifact in manifest.artifacts if artifact.key}
+        left = await self._tools.streams.unsealed(prefix)
+        for name in (each for each in left if keys.encode_name(each) in sealed):
             writer = await self._tools.streams.open(prefix, name, now=self._tools.now())
             await writer.discard_parts()
             await self._tools.streams.forget(writer)

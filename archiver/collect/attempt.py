@@ -21,7 +21,6 @@ from archiver.collect.journal import Journal
 from archiver.collect.logset import LogSet
 from archiver.collect.pulse import Pulse
 from archiver.collect.raycapture import RayCapture
-from archiver.collect.raytimes import first_task_ms, has_no_tasks
 from archiver.collect.state import AttemptState
 from archiver.collect.tools import Explained, Tools
 from archiver.collect.view import AttemptView
@@ -92,8 +91,7 @@ class AttemptCapture:
         self._saved_at: float | None = None
         self._is_dirty = True
         self._is_marked = False
-        # whether everything was started once that the cluster has to offer: only then can something be over
-        self._has_looked = False
+        self._has_looked = False  # all that the cluster offers was started once: only then can something be over
 
     # -- what others call
 
@@ -126,7 +124,7 @@ class AttemptCapture:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                # nothing is started and nothing is said before what an earlier process knew is known again
+                # first what an earlier process knew
                 await self._keep_trying(self._recall, "recall")
                 for name, work in (("journal", self._intake.write_on), ("watch", self._watch), ("hold", self._hold_on)):
                     self._work(name, work)
@@ -255,7 +253,7 @@ class AttemptCapture:
             self._closing.safe_at, self._is_dirty = self._tools.now(), True
             self._saved_at = None
         # a job that runs on after its RayJob's end is not waited for; reading Ray's state has a budget of its own
-        is_late = self._age_seconds() > self._cap_seconds()
+        is_late = self._age_seconds() > self._cap_seconds() and not self._is_rest_left()
         if self.state.ended and self._has_snapshot() and (self._is_telling_safe() or is_late):
             if self._is_settled():
                 await self._finish()
@@ -283,6 +281,11 @@ class AttemptCapture:
         """Everything that the cluster has to be kept for was read."""
         return self._is_telling_safe() and self._has_snapshot()
 
+    def _is_rest_left(self) -> bool:
+        """Whether a driver or submitter that is over has still something to be read: that has an end."""
+        is_driver_left = self._view.is_over_for_ray() and not self._is_done("driver")
+        return is_driver_left or self._logs.is_rest_left(LogKind.SUBMITTER)
+
     def _has_snapshot(self) -> bool:
         return self._has_looked and "snapshot" in self._works and self._works["snapshot"].done()
 
@@ -290,11 +293,9 @@ class AttemptCapture:
         return name not in self._works or self._works[name].done()
 
     def _is_settled(self) -> bool:
-        if not self._has_looked:
-            return False
         if self.state.is_cluster_going and not self.state.has_living_nodes() and self._logs.is_done():
             return True
-        return self._age_seconds() > self._cap_seconds()
+        return self._age_seconds() > self._cap_seconds() and not self._is_rest_left()
 
     def _cap_seconds(self) -> float:
         return _GOING_CAP_SECONDS if self.state.is_cluster_going else self._tools.settings.settle_seconds
@@ -319,7 +320,7 @@ class AttemptCapture:
             self._ray.note_driver(self.state.job_id)
             journal = await self._closing.seal_journal(self._journal)
             await self._tools.streams.settle(self.prefix)
-            self._note_tasks()
+            self._closing.note_tasks(self._ray.evidence.documents)
             await self._closing.finish([*self._artifacts(), *journal], self._evidence())
         await self._closing.discard(list(self._streams.writers.values()))
 
@@ -335,7 +336,7 @@ class AttemptCapture:
             return
         self._is_dirty = False
         try:
-            self._note_tasks()
+            self._closing.note_tasks(self._ray.evidence.documents)
             await self._closing.save(self._artifacts())
         except ArchiverError:
             self._is_dirty = True
@@ -345,11 +346,6 @@ class AttemptCapture:
     def _artifacts(self) -> list[Artifact]:
         known = {**self._logs.sealed_before, **{artifact.name: artifact for artifact in self._logs.artifacts()}}
         return list({**known, **self._ray.evidence.artifacts}.values())
-
-    def _note_tasks(self) -> None:
-        documents = self._ray.evidence.documents
-        self._closing.first_task_ms = first_task_ms(documents)
-        self._closing.has_no_tasks = has_no_tasks(self.state.ray_record, documents)
 
     def _evidence(self) -> Explained:
         return self._closing.evidence_of(

@@ -12,12 +12,14 @@ import structlog
 
 from archiver.collect.journal import Journal, OpenStream, is_journal
 from archiver.collect.logset import source_of
+from archiver.collect.raytimes import first_task_ms, has_no_tasks
 from archiver.collect.record import RecordParts, build_manifest
 from archiver.collect.sealing import artifact_of
 from archiver.collect.state import AttemptState
 from archiver.collect.streams import StreamWriter
 from archiver.collect.teardown import events_before, pods_before
 from archiver.collect.tools import Explained, Tools
+from archiver.core import keys
 from archiver.core.lines import to_time
 from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason
@@ -39,14 +41,19 @@ class Closing:
         self._explained: object = None
         self._left: dict[str, Artifact] = {}
         self._noted: set[str] = set()
-        self.first_task_ms: float | None = None
-        self.has_no_tasks = False
+        self._first_task_ms: float | None = None
+        self._has_no_tasks = False
         self.safe_at: datetime | None = known.times.captured if known else None
         self.manifest: Manifest | None = None
 
     async def save(self, artifacts: Sequence[Artifact]) -> None:
         """An open manifest."""
         await self._commit(artifacts, ManifestState.OPEN)
+
+    def note_tasks(self, documents: Mapping[str, Any]) -> None:
+        """When Ray's first task began, for the idle time of GPUs."""
+        self._first_task_ms = first_task_ms(documents)
+        self._has_no_tasks = has_no_tasks(self._state.ray_record, documents)
 
     async def seal_journal(self, journal: Journal) -> list[Artifact]:
         """The object streams, sealed."""
@@ -57,8 +64,10 @@ class Closing:
 
     async def seal_left(self, prefix: str, known: Sequence[str], open_stream: OpenStream) -> list[Artifact]:
         """Streams that an earlier process began and whose source is gone: sealed as they are, with a gap at the end."""
+        # by their keys: the store gives a very long name back shortened
+        taken = {keys.encode_name(name) for name in (*known, *self._left)}
         for name in await self._tools.streams.unsealed(prefix):
-            if name in known or name in self._left or is_journal(name):
+            if keys.encode_name(name) in taken or is_journal(name):
                 continue
             writer = await open_stream(name, ArtifactKind.LOG)
             detail = "its source was gone when the archiver came back"
@@ -130,8 +139,8 @@ class Closing:
             now=self._tools.now(),
             safe_at=self.safe_at,
             verdict=self._verdict,
-            first_task_ms=self.first_task_ms,
-            has_no_tasks=self.has_no_tasks,
+            first_task_ms=self._first_task_ms,
+            has_no_tasks=self._has_no_tasks,
         )
         manifest = build_manifest(self._state, parts, revision=self._revision + 1, manifest_state=manifest_state)
         key = await self._tools.catalog.save(manifest, self._created)

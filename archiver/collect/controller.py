@@ -10,7 +10,6 @@ import random
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import structlog
@@ -39,10 +38,9 @@ _log = structlog.get_logger()
 class Controller:
     """``on_change`` is the informers' consumer; ``run`` owns the captures and returns only by cancellation."""
 
-    def __init__(self, tools: Tools, *, cluster: str, started_at: datetime) -> None:
+    def __init__(self, tools: Tools, *, cluster: str) -> None:
         self._tools = tools
         self._cluster = cluster
-        self._started_at = started_at
         self._ownership = Ownership()
         self._orphans = Orphans()
         self._jobs: dict[str, KnownJob] = {}
@@ -114,7 +112,8 @@ class Controller:
         if job is None:
             job = KnownJob(RayJobId(self._cluster, facts.namespace, facts.name, facts.uid), facts.created)
             self._jobs[facts.uid] = job
-            job.is_new = not change.relisted and facts.created > self._started_at and change.type is ChangeType.ADDED
+            # not by its creation time: clocks differ, and that one has whole seconds
+            job.is_new = not change.relisted and change.type is ChangeType.ADDED
             job.is_looked_up = job.is_new
             if not job.is_looked_up:
                 self._asking += 1

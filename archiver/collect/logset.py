@@ -97,6 +97,13 @@ class LogSet:
         """Whether every log (of a kind) has come to its end and is sealed."""
         return all(log.artifact for log in self.followed.values() if kind is None or log.wanted.kind is kind)
 
+    def is_rest_left(self, kind: LogKind) -> bool:
+        """Whether a log of a kind whose container is over has not been read to its end."""
+        return any(
+            log.artifact is None and log.wanted.kind is kind and self.view.is_finished(log.wanted.run)
+            for log in self.followed.values()
+        )
+
     async def seal_rest(self, *, is_cluster_going: bool) -> None:
         """Stops the followers that still run and seals what they have."""
         rest = [log for log in self.followed.values() if log.artifact is None]

@@ -11,6 +11,7 @@ from archiver.collect.state import AttemptState
 from archiver.collect.tools import Tools
 from archiver.core.lifecycle import JOB_TERMINAL
 from archiver.core.model import ContainerRun
+from archiver.core.objects import text
 from archiver.ports import RayHead
 
 _RECORDS_KEPT = 64
@@ -39,6 +40,11 @@ class AttemptView:
 
     def is_job_over(self) -> bool:
         return self._state.had_job and self._state.facts is not None and self._state.facts.job_status in JOB_TERMINAL
+
+    def is_over_for_ray(self) -> bool:
+        """Ray's own record, or where there is none the RayJob's status, says that the job is over."""
+        record = self._state.ray_record
+        return text(record, "status") in JOB_TERMINAL if record is not None else self.is_job_over()
 
     def had_job(self) -> bool:
         return self._state.had_job
