@@ -63,7 +63,6 @@ class AttemptCapture:
         self.created = created
         self._tools = tools
         self._is_new = is_new
-        self._is_recalled = False
         self._pulse = Pulse()
         self._tasks: asyncio.TaskGroup
         self.prefix = tools.catalog.attempt_prefix(attempt, created)
@@ -84,6 +83,10 @@ class AttemptCapture:
             sealed_before=before,
         )
         self._closing = Closing(self.state, tools, created, known)
+        self._begin_with_nothing()
+
+    def _begin_with_nothing(self) -> None:
+        self._is_recalled = False
         self._works: dict[str, asyncio.Task[None]] = {}
         self._driver_run: tuple[str, int] | None = None
         self._has_token = False
@@ -269,9 +272,8 @@ class AttemptCapture:
 
     def _is_telling_safe(self) -> bool:
         """The logs that tell the reason are whole in the store: the driver's and the submitter's."""
-        if not self._has_looked or not self._view.is_ending() or not self._logs.is_done(LogKind.SUBMITTER):
-            return False
-        if not self._is_done("driver"):
+        is_read = self._logs.is_done(LogKind.SUBMITTER) and self._is_done("driver")
+        if not (self._has_looked and self._view.is_ending() and is_read):
             return False
         mode = self.state.facts.mode if self.state.facts else ""
         is_all_known = "driver" in self._works and (mode not in _SUBMITTED or self._logs.has(LogKind.SUBMITTER))
@@ -283,8 +285,8 @@ class AttemptCapture:
 
     def _is_rest_left(self) -> bool:
         """Whether a driver or submitter that is over has still something to be read: that has an end."""
-        is_driver_left = self._view.is_over_for_ray() and not self._is_done("driver")
-        return is_driver_left or self._logs.is_rest_left(LogKind.SUBMITTER)
+        is_driver = self._view.is_over_for_ray() and not self._is_done("driver")
+        return is_driver or self._logs.is_rest_left(LogKind.SUBMITTER)
 
     def _has_snapshot(self) -> bool:
         return self._has_looked and "snapshot" in self._works and self._works["snapshot"].done()
@@ -385,8 +387,7 @@ class AttemptCapture:
                 break
             except ArchiverError as error:
                 _log.warning("capture step failed, trying again", step=task_name, error=str(error))
-            except Exception:
-                # our own mistake must cost this piece alone, and be seen
+            except Exception:  # our own mistake must cost this piece alone, and be seen
                 _log.exception("capture step broke, trying again", step=task_name)
             failures += 1
             self._tools.metrics.errors_total.labels(task_name.split(" ", 1)[0]).inc()

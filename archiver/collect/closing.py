@@ -24,6 +24,7 @@ from archiver.core.lines import to_time
 from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason
 from archiver.core.objects import mapping, text
+from archiver.core.redact import redact_json
 
 _ENDED_BY_ITSELF = frozenset({"failed", "succeeded", "retried", "invalid"})
 _log = structlog.get_logger()
@@ -43,6 +44,7 @@ class Closing:
         self._noted: set[str] = set()
         self._first_task_ms: float | None = None
         self._has_no_tasks = False
+        self._spec: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
         self.safe_at: datetime | None = known.times.captured if known else None
         self.manifest: Manifest | None = None
 
@@ -141,6 +143,7 @@ class Closing:
             verdict=self._verdict,
             first_task_ms=self._first_task_ms,
             has_no_tasks=self._has_no_tasks,
+            spec=self._masked_spec(),
         )
         manifest = build_manifest(self._state, parts, revision=self._revision + 1, manifest_state=manifest_state)
         key = await self._tools.catalog.save(manifest, self._created)
@@ -150,6 +153,13 @@ class Closing:
             _log.info("attempt archived", ended_as=manifest.outcome.ended_as, completeness=str(manifest.completeness))
             self._tools.metrics.attempts_total.labels(manifest.outcome.ended_as, str(manifest.completeness)).inc()
         return manifest
+
+    def _masked_spec(self) -> Mapping[str, Any]:
+        """Masked once a version: specs are long, and manifests are written often."""
+        spec = mapping(self._state.rayjob, "spec")
+        if self._spec is None or self._spec[0] is not spec:
+            self._spec = (spec, redact_json(spec))
+        return self._spec[1]
 
     def _observe(self, artifacts: Sequence[Artifact]) -> None:
         metrics, state = self._tools.metrics, self._state

@@ -187,6 +187,10 @@ class RayCapture:
 
     async def refresh(self, head: RayHead, job_id: str | None) -> None:
         """One look at the state while the job runs. Errors are the head's, and the next look is soon enough."""
+        async with self._tools.looks:
+            await self._refresh(head, job_id)
+
+    async def _refresh(self, head: RayHead, job_id: str | None) -> None:
         async for step, answer, _ in read_state(self._tools.ray, head, job_id):
             if answer is not None and not self._view.is_ending():
                 await self._keep_state(step, answer, Completeness.PARTIAL, "as last seen while the job ran")
@@ -203,18 +207,21 @@ class RayCapture:
         try:
             async with asyncio.timeout(self._tools.settings.snapshot_seconds):
                 await self._read_states(head, job_id, began, errors)
-                await self.files.read(head, workers, only_of)
+                async with self._tools.looks:
+                    await self.files.read(head, workers, only_of)
         except TimeoutError:
             why = f"the time budget of {self._tools.settings.snapshot_seconds:g} s was used up"
         await self.files.close(why)
         self._note_missing(why, errors)
 
     async def _read_states(self, head: RayHead, job_id: str | None, began: float, errors: dict[str, str]) -> None:
-        await self._look(head, job_id, len(STATE_STEPS), errors)
+        async with self._tools.looks:
+            await self._look(head, job_id, len(STATE_STEPS), errors)
         left = _SECOND_LOOK_SECONDS - (time.monotonic() - began)
         if left > 0 and self._view.head() is not None:
             await asyncio.sleep(left)
-            await self._look(head, job_id, _SECOND_LOOK_STEPS, {})
+            async with self._tools.looks:
+                await self._look(head, job_id, _SECOND_LOOK_STEPS, {})
 
     async def _look(self, head: RayHead, job_id: str | None, steps: int, errors: dict[str, str]) -> None:
         number = 0

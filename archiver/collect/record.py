@@ -1,7 +1,7 @@
 """Builds an attempt's manifest from what is known of it. Pure: the caller gives artifacts, times and now."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from archiver.collect.state import AttemptState, PodSeen
 from archiver.core.attribution import attribute
 from archiver.core.manifest import Manifest, ManifestState, Outcome, Times
 from archiver.core.model import Artifact, Completeness, LogKind
-from archiver.core.objects import integer, mapping, text
+from archiver.core.objects import integer, text
 from archiver.core.pods import image_ids, pod_kind
 from archiver.core.redact import redact_json
 from archiver.core.resources import pod_life, resource_use
@@ -39,6 +39,8 @@ class RecordParts:
     # when Ray's first task began, and whether Ray was asked at the end and had none
     first_task_ms: float | None = None
     has_no_tasks: bool = False
+    # the RayJob's spec, masked already
+    spec: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_manifest(
@@ -69,7 +71,7 @@ def build_manifest(
         margin_seconds=_margin(state, parts.safe_at),
         artifacts=tuple(sorted(parts.artifacts, key=lambda artifact: artifact.name)),
         verdict=parts.verdict,
-        spec=redact_json(mapping(state.rayjob, "spec")),
+        spec=parts.spec,
     )
 
 

@@ -1,8 +1,9 @@
 """What every capture is given: the adapters, the archive, the settings that matter to it, and a clock."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,8 @@ from archiver.collect.streams import Streams
 from archiver.core.model import Kind
 from archiver.ports import KubeObjects, PodLogs, RayNodes
 from archiver.telemetry import Metrics
+
+_LOOKS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Tools:
     is_store_healthy: Callable[[], bool]
     explain: Callable[["Explained"], Awaitable[Mapping[str, Any] | None]] | None = None
     monotonic: Callable[[], float] = time.monotonic
+    # few at once: where very many jobs end together, the logs that tell the reason go first
+    looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKS_AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True)

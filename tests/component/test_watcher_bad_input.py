@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from archiver.core.model import Completeness
+from archiver.store.codec import decompress_all
 from tests.component.operating import Operated
 from tests.component.watching import Rig, masked, named, rig, said, until_true
 
@@ -49,6 +50,22 @@ async def test_odd_bytes_are_kept_as_they_are_but_for_secrets(watched: Rig) -> N
     assert driver.source_bytes == len(ODD)
     assert (await watched.text(submitter)).rstrip(b"\n") == expected
     assert {driver.completeness, submitter.completeness} == {Completeness.COMPLETE}, said(manifest)
+
+
+async def test_no_secret_of_a_spec_or_a_message_is_anywhere_in_the_archive(watched: Rig) -> None:
+    secret = "wJalrXUtnFEMIxK7MDENGxbPxRfiCYEXAMPLEKEY"
+    spec = {"runtimeEnvYAML": f"env_vars:\n  AWS_SECRET_ACCESS_KEY: {secret}\n", "shutdownAfterJobFinishes": False}
+    job = Operated(watched.server, mode="HTTPMode", spec=spec).create()
+    job.begin()
+    await job.start_head()
+    job.record("FAILED", runtime_env={"env_vars": {"AWS_SECRET_ACCESS_KEY": secret}})
+    job.drive(b"AWS_SECRET_ACCESS_KEY=" + secret.encode() + b"\n")
+    job.end(message=f"exit 1: AWS_SECRET_ACCESS_KEY={secret}")
+    manifest = await watched.archived(job.uid)
+    for key in await watched.keys(f"/{job.uid}/"):
+        body = await watched.store.get(key) or b""
+        assert secret.encode() not in (decompress_all(body, 1 << 24) if key.endswith(".zst") else body), key
+    assert "exit 1" in manifest.outcome.message
 
 
 async def test_a_burst_of_output_is_whole(watched: Rig) -> None:
