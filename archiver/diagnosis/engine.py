@@ -19,7 +19,6 @@ from archiver.diagnosis.weigh import NO_FAILURE, Candidate, weigh
 
 DOCS = "docs/causes.md"
 SYMPTOMS_LIMIT = 10
-TIER_OF_ACTS = 0
 
 
 def diagnose(evidence: Evidence, ruleset: Ruleset, *, now: float | None = None) -> Verdict:
@@ -29,7 +28,8 @@ def diagnose(evidence: Evidence, ruleset: Ruleset, *, now: float | None = None) 
     outcome = read_outcome(evidence)
     candidates, over = weigh(found, ruleset, end_time=_end_time(evidence))
     case = _Case(evidence, ruleset, found, outcome, candidates, facts)
-    if outcome.is_success and not any(item.tier == TIER_OF_ACTS for item in candidates):
+    if outcome.is_success:
+        # whatever else was seen did not matter
         return case.none()
     if over and not candidates and outcome.says_nothing and not case.has_symptoms:
         return case.none(over, sure=0.6)

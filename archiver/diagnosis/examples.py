@@ -6,7 +6,7 @@ from archiver.diagnosis.facts import Fact
 from archiver.diagnosis.lines import clean
 from archiver.diagnosis.ruleset import Rule, Ruleset, matched, without_hints
 from archiver.diagnosis.shape import as_map, as_text
-from archiver.diagnosis.signals import fact_matches
+from archiver.diagnosis.signals import fact_hits
 
 
 def failures(ruleset: Ruleset) -> Iterator[str]:
@@ -24,7 +24,7 @@ def hits(ruleset: Ruleset, rule: Rule, example: object) -> bool:
     """Whether a rule hits a text (through the scanner, as in a log) or a fact."""
     if isinstance(example, Mapping):
         fact = _fact(as_map(example))
-        return any(fact_matches(condition, fact) for condition in rule.facts)
+        return fact_hits(rule, fact)
     raw = as_text(example).encode()
     if rule not in ruleset.progress and not any(
         ruleset.scanned[number] is rule for number, _end in ruleset.scanner.scan(raw)

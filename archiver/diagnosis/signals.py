@@ -137,7 +137,7 @@ class _Sink:
     def take_fact(self, fact: Fact) -> None:
         """Match one fact against all rules for facts."""
         for rule in self._fact_rules:
-            if any(fact_matches(condition, fact) for condition in rule.facts):
+            if fact_hits(rule, fact):
                 self.add(
                     Signal(
                         rule,
@@ -179,6 +179,13 @@ class _Sink:
         """All that was kept."""
         kept = [signal for part in (self._first, self._last) for signals in part.values() for signal in signals]
         return Found(tuple(kept), tuple(self._traces), self._lines, dict(self._counts), self._times)
+
+
+def fact_hits(rule: Rule, fact: Fact) -> bool:
+    """Whether one of a rule's conditions holds of a fact, and none of its exclusions does."""
+    if not any(fact_matches(condition, fact) for condition in rule.facts):
+        return False
+    return not any(exclusion.search(fact.text) for exclusion in rule.unless)
 
 
 def fact_matches(condition: FactMatch, fact: Fact) -> bool:
