@@ -86,11 +86,21 @@ class Kube:
         await self._send("delete", kind, path_of(kind, namespace, name), namespace, "DELETE", body=body)
 
     async def proxied(
-        self, target: str, namespace: str, path: str, *, params: Mapping[str, str] | None = None
+        self,
+        target: str,
+        namespace: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Document | None = None,
     ) -> bytes:
-        """The body of a GET to `services/NAME:PORT` or `pods/NAME:PORT`. LookupError for a 404, OSError for the rest."""
+        """What `services/NAME:PORT` or `pods/NAME:PORT` answers to a GET, or to a POST of a body.
+
+        LookupError for a 404, OSError for every other refusal.
+        """
         whole = f"/api/v1/namespaces/{namespace}/{target}/proxy{path}"
-        call = Call("get", target, whole, namespace, params=params or {}, is_proxied=True)
+        method = "GET" if body is None else "POST"
+        call = Call("get", target, whole, namespace, method, params=params or {}, body=body, is_proxied=True)
         async with self._transport.open(call, header_timeout_seconds=SILENCE_SECONDS) as response:
             received = bytearray()
             while chunk := await next_chunk(call, response, silence_seconds=SILENCE_SECONDS):

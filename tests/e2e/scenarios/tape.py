@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from archiver.sandbox.recording import AttemptTruth, DriverTruth, RayFileEntry, Recording, Truth
+from archiver.sandbox.recording import AttemptTruth, DriverTruth, Recording, Truth
 from archiver.sandbox.recordingfile import read_recording, write_recording
 
 KEPT_BYTES = 1_000_000
@@ -71,8 +71,3 @@ def has_all(recording: Recording) -> bool:
         attempt.driver is None or DriverTruth.of(recording.driver_log(attempt.submission_id)) == attempt.driver
         for attempt in recording.truth.attempts
     )
-
-
-def has_driver_file(recording: Recording, submission_id: str) -> bool:
-    path = f"job-driver-{submission_id}.log"
-    return any(isinstance(entry, RayFileEntry) and entry.path == path for entry in recording.entries)
