@@ -54,7 +54,7 @@ def _runs(pod: Mapping[str, Any], status: Mapping[str, Any], kind: LogKind) -> I
     def run(restart: int) -> ContainerRun:
         return ContainerRun(namespace(pod), name(pod), uid(pod), container, restart)
 
-    state = mapping(status, "state")
+    state = {} if _never_started(status) else mapping(status, "state")
     had_another = bool(mapping(status, "lastState", "terminated"))
     if "running" in state or "terminated" in state:
         if had_another and count > 0:
@@ -62,6 +62,17 @@ def _runs(pod: Mapping[str, Any], status: Mapping[str, Any], kind: LogKind) -> I
         yield WantedLog(run(count), kind, is_finished="terminated" in state)
     elif had_another:
         yield WantedLog(run(count), kind, is_finished=True)
+
+
+def _never_started(status: Mapping[str, Any]) -> bool:
+    """A container that waited for its image when its pod was deleted ends as "terminated" without ever having run."""
+    ended = mapping(status, "state", "terminated")
+    return (
+        bool(ended)
+        and not text(ended, "startedAt")
+        and not text(status, "containerID")
+        and not text(ended, "containerID")
+    )
 
 
 def container_started_at(pod: Mapping[str, Any], run: ContainerRun) -> datetime | None:

@@ -29,15 +29,16 @@ _log = structlog.get_logger()
 class LeaseTiming:
     """Seconds. A dead leader is followed after ``duration_seconds`` + ``retry_seconds`` at the latest."""
 
-    duration_seconds: int = 10
-    renew_seconds: float = 3.0
-    retry_seconds: float = 2.0
-    request_seconds: float = 2.0
+    duration_seconds: int = 11
+    renew_seconds: float = 2.0
+    retry_seconds: float = 1.0
+    # seen on a loaded cluster: an API server that needs seconds for a renewal, while nobody else wants the lease
+    request_seconds: float = 2.5
 
     @property
     def give_up_seconds(self) -> float:
         """A leader that could not renew for so long stops before anybody else may begin."""
-        return self.duration_seconds * 2 / 3
+        return self.duration_seconds * 3 / 4
 
 
 @dataclass(frozen=True, slots=True)

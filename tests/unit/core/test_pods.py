@@ -45,6 +45,12 @@ def test_a_container_that_never_started_has_no_log():
     assert wanted_logs(pod(statuses=[pulling])) == []
 
 
+def test_a_container_that_waited_when_its_pod_was_deleted_has_no_log():
+    ended = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+    status = {"name": "ray-head", "restartCount": 0, "state": {"terminated": ended}}
+    assert wanted_logs(pod(statuses=[status])) == []
+
+
 def test_init_containers_are_wanted():
     worker = pod(node_type="worker", initContainerStatuses=[terminated("wait-gcs-ready", 0)])
     assert shown(wanted_logs(worker)) == [(LogKind.INIT, "wait-gcs-ready", 0, True, False)]
