@@ -22,7 +22,7 @@ from archiver.collect.orphans import Orphans
 from archiver.collect.tools import Tools
 from archiver.core.attempts import KnownAttempt, attempt_number
 from archiver.core.backoff import backoff_seconds
-from archiver.core.lifecycle import RayJobFacts, ended_as, read_rayjob
+from archiver.core.lifecycle import RayJobFacts, ended_as, read_rayjob, shows_end
 from archiver.core.manifest import Manifest
 from archiver.core.model import AttemptId, Kind, RayJobId
 from archiver.core.objects import uid
@@ -31,6 +31,7 @@ from archiver.errors import ArchiverError
 from archiver.ports import Change, ChangeType
 
 _LOOKUPS_AT_ONCE = 32
+_LATER_AT_ONCE = 4
 _GATE_AT_MOST_SECONDS = 10.0
 _log = structlog.get_logger()
 
@@ -48,6 +49,7 @@ class Controller:
         self._keeper = HoldKeeper(tools, self._is_hold_counted)
         self._adoption = Adoption(tools, self)
         self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
+        self._later_lookups = asyncio.Semaphore(_LATER_AT_ONCE)
         self._group: asyncio.TaskGroup | None = None
         self._is_ready = asyncio.Event()
         self._gate = asyncio.Event()
@@ -115,9 +117,10 @@ class Controller:
             # not by its creation time: clocks differ, and that one has whole seconds
             job.is_new = not change.relisted and change.type is ChangeType.ADDED
             job.is_looked_up = job.is_new
+            # of the many that are over, the archive is asked behind those that run
+            job.is_live = not shows_end(facts)
             if not job.is_looked_up:
-                self._asking += 1
-                self._nothing_asked.clear()
+                self._count_live(job, 1)
                 self._spawn(self._look_up(job), f"look up {facts.namespace}/{facts.name}")
         if job.is_looked_up:
             await self._assign(job, change)
@@ -134,12 +137,16 @@ class Controller:
                 await self._guarded(self._assign(job, job.waiting.pop(0)), "assign")
             job.is_looked_up = True
         finally:
-            self._asking -= 1
-            if not self._asking:
-                self._nothing_asked.set()
-        if was_open or self._gate.is_set():
+            self._count_live(job, -1)
+        is_open = any(AttemptId(job.id, number) in self._captures for number in job.attempts)
+        if is_open and (was_open or self._gate.is_set()):
             # the answer came late: what belongs to the RayJob may have passed meanwhile
             await self._catch_up([job.id.uid])
+
+    def _count_live(self, job: KnownJob, change: int) -> None:
+        """What runs is waited for by the gate; what is over catches up."""
+        self._asking += change if job.is_live else 0
+        (self._nothing_asked.clear if self._asking else self._nothing_asked.set)()
 
     async def _catch_up(self, owners: list[str]) -> None:
         """Routes what the watches know below some owners."""
@@ -155,7 +162,7 @@ class Controller:
         failures = 0
         while True:
             try:
-                async with self._lookups:
+                async with self._lookups if job.is_live else self._later_lookups:
                     return await self._tools.catalog.manifests(job.id, job.created)
             except ArchiverError as error:
                 failures += 1

@@ -13,7 +13,7 @@ from archiver.ports import Change
 class KnownJob:
     """``waiting`` holds its changes until the archive was asked; ``known`` the open manifests until a capture has them;
     ``opened`` are the numbers of the attempts that this process has begun to capture, ``final`` of those that are
-    archived. ``is_new``: it was created while we watched.
+    archived. ``is_new``: it was created while we watched; ``is_live``: it had no sign of its end when first seen.
     """
 
     id: RayJobId
@@ -23,6 +23,7 @@ class KnownJob:
     opened: set[int] = field(default_factory=set)
     known: dict[int, Manifest] = field(default_factory=dict)
     is_new: bool = False
+    is_live: bool = True
     is_looked_up: bool = False
     is_deleted: bool = False
     waiting: list[Change] = field(default_factory=list)

@@ -11,6 +11,7 @@ from tests.component.watcher_process import WatcherProcess
 _JOBS = 200
 _WORDS = b"".join(b"epoch %d of the training\n" % number for number in range(200))
 _LIMIT_SECONDS = 240.0
+_PARTS = "v1/sandbox/team-a/*/*/*/attempt-001/.parts/logs"
 
 
 @benchmark("capture lag, 200 RayJobs that end in one second")
@@ -21,8 +22,8 @@ async def capture_lag() -> Rows:
         await process.start()
         for job in jobs:
             await _begin(job)
-        await wait_for(process, "v1/**/.parts/logs/driver.log.zst/*", _JOBS)
-        await wait_for(process, "v1/**/.parts/logs/submitter*/*", _JOBS)
+        await wait_for(process, f"{_PARTS}/driver.log.zst/*", _JOBS)
+        await wait_for(process, f"{_PARTS}/submitter*/*", _JOBS)
         ended = await _end_all(jobs)
         safe = await _safe_times(process, set(ended))
         lags = sorted(safe[uid] - ended[uid] for uid in ended if uid in safe)

@@ -33,7 +33,9 @@ async def first_byte() -> Rows:
         job.drive(_WORDS)
         began = time.time()
         await process.start()
-        first = await wait_for(process, f"v1/**/{job.uid}/**/.parts/logs/driver.log.zst/*", 1)
+        first = await wait_for(
+            process, f"v1/sandbox/team-a/*/runs/{job.uid}/attempt-001/.parts/logs/driver.log.zst/*", 1
+        )
         resident = _resident_mib(process)
         return [
             Row("from the process's start to the first part", first - began, "s", "target 30"),
