@@ -89,11 +89,9 @@ class AttemptCapture:
         self._is_recalled = False
         self._works: dict[str, asyncio.Task[None]] = {}
         self._driver_run: tuple[str, int] | None = None
-        self._has_token = False
         self._ended_at: float | None = None
         self._saved_at: float | None = None
-        self._is_dirty = True
-        self._is_marked = False
+        self._is_dirty, self._is_marked, self._has_token = True, False, False
         self._has_looked = False  # all that the cluster offers was started once: only then can something be over
 
     # -- what others call

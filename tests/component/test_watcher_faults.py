@@ -1,10 +1,12 @@
 """Store, index and API server that fail for a while: capture goes on or waits, says so, and catches up by itself."""
 
 import asyncio
+import base64
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from archiver.collect.catalog import Catalog
 from archiver.core.manifest import ManifestState
 from archiver.core.model import Completeness
+from archiver.errors import DatabaseUnavailable
 from archiver.index.migrate import upgrade
 from archiver.read.views import Scope
 from archiver.sandbox import SandboxServer
@@ -33,6 +36,13 @@ pytestmark = pytest.mark.timeout(300)
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     with running("moto", tmp_path_factory.mktemp("s3")) as server:
         yield server
+
+
+@pytest.fixture
+def postgres_folder() -> Iterator[Path]:
+    """Not below pytest's own folder, which each start of pytest shuts for other users: under root Postgres is one."""
+    with TemporaryDirectory(prefix="archiver-postgres-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -129,7 +139,8 @@ async def test_a_full_spool_holds_the_writers_up_and_loses_nothing(
     tmp_path: Path, database_url: str, server: SandboxServer, s3: S3Server
 ) -> None:
     limit = 16 << 20
-    text = b"".join(os.urandom(600).hex().encode() + b"\n" for _ in range(20_000))
+    # hardly compressible, so that the limit is reached however fast parts are made of it
+    text = b"".join(base64.b85encode(os.urandom(960)) + b"\n" for _ in range(20_000))
     async with on_s3(tmp_path, database_url, server, s3, spool_limit_bytes=limit) as (watched, proxy, _):
         proxy.fail_always(Fault(status=503))
         job = Operated(server, mode="HTTPMode", spec={"shutdownAfterJobFinishes": False}).create()
@@ -181,8 +192,10 @@ async def test_a_start_while_the_store_is_down_forgets_no_pod(
         assert await watched.text(named(manifest, "logs/driver")) == WORDS
 
 
-async def test_the_index_may_be_down_for_the_whole_life_of_a_job(tmp_path: Path, server: SandboxServer) -> None:
-    postgres = EmbeddedPostgres(tmp_path / "postgres")
+async def test_the_index_may_be_down_for_the_whole_life_of_a_job(
+    tmp_path: Path, postgres_folder: Path, server: SandboxServer
+) -> None:
+    postgres = EmbeddedPostgres(postgres_folder)
     await asyncio.to_thread(postgres.start)
     try:
         url = await asyncio.to_thread(postgres.create_database, "down")
@@ -199,8 +212,10 @@ async def test_the_index_may_be_down_for_the_whole_life_of_a_job(tmp_path: Path,
             await asyncio.to_thread(postgres.start)
 
             async def row() -> bool:
-                found = await watched.archive.reader.job(Scope.everything(), job.uid)
-                return found is not None and found.attempts[0].state is ManifestState.FINAL
+                with suppress(DatabaseUnavailable):
+                    found = await watched.archive.reader.job(Scope.everything(), job.uid)
+                    return found is not None and found.attempts[0].state is ManifestState.FINAL
+                return False
 
             await until(row)
             await until_true(lambda: not watched.status.not_ready())
