@@ -51,5 +51,8 @@ cluster-down: $(STAMP) ## stops it and leaves nothing behind
 e2e: cluster ## real RayJobs that die on the real cluster
 	@$(BIN)/pytest -q tests/e2e -m cluster
 
+e2e-load: cluster ## 200 RayJobs at once while everything fails in turn (ARCHIVER_E2E_LOAD=40 for fewer)
+	@$(BIN)/pytest -q tests/e2e/load -m load
+
 clean: ## removes what the other targets made
 	@rm -rf $(VENV) .demo test-artifacts .mypy_cache .ruff_cache
