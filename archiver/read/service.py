@@ -5,9 +5,11 @@ DatabaseError, StoreError and DataError; UserError where the question itself mak
 """
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from archiver.core.search import Pattern
 from archiver.core.timeline import TimelineEntry
 from archiver.errors import UserError
 from archiver.index import facets as facet_queries
@@ -17,9 +19,16 @@ from archiver.index.queries import Found, StoredAttempt
 from archiver.index.tokens import Direction, Position, build_token, parse_token
 from archiver.ports import ObjectStore
 from archiver.read import assemble
+from archiver.read.cases import build_case
 from archiver.read.evidence import Evidence
+from archiver.read.finder import Finder
+from archiver.read.found import Grep, GrepView, Marks, Seek, SeekView
+from archiver.read.groups import Groups
 from archiver.read.health import check_all, health_view
 from archiver.read.history import History
+from archiver.read.people import People
+from archiver.read.scan import Budget
+from archiver.read.statistics import StatisticsReader
 from archiver.read.views import (
     ArtifactView,
     AttemptView,
@@ -38,7 +47,7 @@ from archiver.read.views import (
 from archiver.read.windows import ByteRange, RawLog, Window
 
 MAX_PAGE = 1_000
-FACET_ROWS = 10_000
+FACET_ROWS = 3_000
 EXPORT_PAGE = 500
 MAX_ATTEMPT = 2**31 - 1
 
@@ -52,6 +61,10 @@ class Reader:
         self._prefix = prefix
         self._evidence = Evidence(store)
         self._history = History(self._evidence)
+        self._finder = Finder(store, self._evidence)
+        self.people = People(engine, store, prefix=prefix)
+        self.groups = Groups(engine)
+        self.statistics = StatisticsReader(engine)
 
     async def jobs(self, scope: Scope, request: PageRequest) -> JobPage:
         """One page, newest first. Raises UserError for a token of another list."""
@@ -133,6 +146,23 @@ class Reader:
         stored = await self._stored(scope, uid, number)
         return await self._evidence.raw(stored, artifact, byte_range) if stored else None
 
+    async def log_grep(self, scope: Scope, uid: str, number: int, artifact: str, wanted: Grep) -> GrepView | None:
+        """Lines of a log that match, and how many there are. Raises UserError for a pattern that is none."""
+        stored = await self._stored(scope, uid, number)
+        return await self._finder.grep(stored, artifact, wanted) if stored else None
+
+    async def log_marks(
+        self, scope: Scope, uid: str, number: int, artifact: str, pattern: Pattern, *, seconds: float
+    ) -> Marks | None:
+        """Where in a log a pattern is found; each call searches ``seconds`` further and remembers."""
+        stored = await self._stored(scope, uid, number)
+        return await self._finder.marks(stored, artifact, pattern, Budget(seconds)) if stored else None
+
+    async def log_seek(self, scope: Scope, uid: str, number: int, artifact: str, wanted: Seek) -> SeekView | None:
+        """The next line that matches, or the last one before."""
+        stored = await self._stored(scope, uid, number)
+        return await self._finder.seek(stored, artifact, wanted) if stored else None
+
     async def events(self, scope: Scope, uid: str, number: int) -> EventPage | None:
         """The Kubernetes Events of an attempt; no events with a reason where none are archived."""
         stored = await self._stored(scope, uid, number)
@@ -142,6 +172,13 @@ class Reader:
         """All that has a time, on one axis."""
         stored = await self._stored(scope, uid, number)
         return await self._history.timeline(stored) if stored else None
+
+    async def case(self, scope: Scope, uid: str, number: int) -> dict[str, Any] | None:
+        """The attempt as a case file for the rules, with what people say that it was."""
+        stored = await self._stored(scope, uid, number)
+        if stored is None:
+            return None
+        return await build_case(self._evidence, stored, await self.people.feedback(scope, uid, number))
 
     async def health(self, scope: Scope) -> HealthView:
         """How reading and, by what the index saw of it, capturing goes. Never raises for what it checks."""

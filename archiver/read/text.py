@@ -5,19 +5,21 @@ turned into frame numbers, and frames into blocks.
 """
 
 import asyncio
-from bisect import bisect_right
-from collections.abc import AsyncGenerator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from weakref import WeakKeyDictionary
 
 from archiver.core import keys
+from archiver.core.frames import Frame
 from archiver.core.lines import UNKNOWN, Block, piece_count
 from archiver.core.model import Artifact, ArtifactKind, Gap
+from archiver.core.segments import Codec
 from archiver.errors import DataError
 from archiver.ports import ObjectStore
 from archiver.store.codec import ZstdCodec, decompress_all
-from archiver.store.parts import Part, read_frames
+from archiver.store.parts import RUN_BYTES, Part, Run, read_runs
 from archiver.store.reader import LogIndex, LogReader
 
 DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -61,16 +63,32 @@ class LogText:
         """The frame that holds a byte."""
         return max(0, bisect_right(self.raw_starts, offset) - 1)
 
+    def frame_of_line(self, line: int) -> int:
+        """The frame with the newline before the line: it begins there or right behind."""
+        return min(bisect_left(self.newline_ends, line - 1), self.count - 1) if line > 1 else 0
+
+    def frame_to_line(self, line: int) -> int:
+        """The frame in which the line ends."""
+        return min(bisect_left(self.newline_ends, line), self.count - 1)
+
+    async def runs(
+        self, store: ObjectStore, first: int, last: int, *, most_bytes: int = RUN_BYTES
+    ) -> AsyncGenerator[tuple[int, Run], None]:
+        """Frames ``first`` to ``last`` (inclusive) as they are stored, each run with the number of its first frame."""
+        while first <= last:
+            place = bisect_right(self._part_starts, first) - 1
+            base, end = self._part_starts[place], min(last + 1, self._part_starts[place + 1])
+            part = self._parts[place]
+            async for run in read_runs(store, part, first=first - base, end=end - base, most_bytes=most_bytes):
+                yield first, run
+                first += len(run.frames)
+
     async def blocks(self, store: ObjectStore, first: int, last: int) -> AsyncGenerator[tuple[int, Block], None]:
         """Frames ``first`` to ``last`` (inclusive) with their numbers."""
-        codec, number = ZstdCodec(), first
-        while number <= last:
-            place = bisect_right(self._part_starts, number) - 1
-            base, end = self._part_starts[place], min(last + 1, self._part_starts[place + 1])
-            frames = read_frames(store, self._parts[place], codec, first=number - base, end=end - base)
-            async for block in frames:
+        codec = ZstdCodec()
+        async for start, run in self.runs(store, first, last):
+            for number, block in enumerate(run.blocks(codec), start):
                 yield number, block
-                number += 1
 
     async def block(self, store: ObjectStore, number: int) -> Block:
         """One frame."""
@@ -83,7 +101,7 @@ class DocumentText(LogText):
 
     def __init__(self, text: bytes) -> None:
         super().__init__(())
-        self._block = Block(text, [UNKNOWN] * piece_count(text))
+        self._text = text
         self.count = 1 if text else 0
         self.raw_starts, self.total_bytes = [0] * self.count, len(text)
         self.newlines = text.count(b"\n")
@@ -91,10 +109,27 @@ class DocumentText(LogText):
         self.last_times = [UNKNOWN] * self.count
         self.total_lines = piece_count(text)
 
-    async def blocks(self, store: ObjectStore, first: int, last: int) -> AsyncGenerator[tuple[int, Block], None]:
+    async def runs(
+        self, store: ObjectStore, first: int, last: int, *, most_bytes: int = RUN_BYTES
+    ) -> AsyncGenerator[tuple[int, Run], None]:
         """The one frame."""
         if first == 0 <= last and self.count:
-            yield 0, self._block
+            yield 0, _Plain(self._text)
+
+
+class _Plain(Run):
+    """Text that is not compressed, and has no times."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__((Frame(0, len(text), 0, len(text), text.count(b"\n"), 0, UNKNOWN, UNKNOWN),), text, 0)
+
+    def texts(self, codec: Codec) -> Iterator[bytes]:
+        """The text."""
+        return iter((self.body,))
+
+    def blocks(self, codec: Codec) -> Iterator[Block]:
+        """The text, once."""
+        return iter((Block(self.body, [UNKNOWN] * piece_count(self.body)),))
 
 
 @dataclass(frozen=True, slots=True)

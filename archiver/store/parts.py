@@ -1,18 +1,19 @@
 """The parts of a stream and its sealed object, as they lie in the store. Reads footers and bodies; writes nothing."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
 
 from archiver.core import keys
-from archiver.core.frames import FrameTable
+from archiver.core.frames import Frame, FrameTable
 from archiver.core.lines import Block
-from archiver.core.segments import Codec, Footer, StreamState, decode_footer, decode_frame, footer_bytes
+from archiver.core.segments import Codec, Footer, StreamState, decode_footer, decode_frame, decode_text, footer_bytes
 from archiver.errors import DataError
 from archiver.ports import ObjectStore
 from archiver.store.spool import StreamId
 
 _TAIL_BYTES = 64 * 1024
-_RUN_BYTES = 8 * 1024 * 1024
+RUN_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +66,93 @@ async def unsealed_names(store: ObjectStore, prefix: str) -> list[str]:
 
 
 async def stored_state(store: ObjectStore, stream: StreamId, codec: Codec) -> StreamState | None:
-    """How far the store has a stream: its newest part or its sealed object, whichever went further."""
+    """How far the store has a stream: its newest part or its sealed object, whichever went further.
+
+    A part that cannot be read counts as not there, but its number is taken: what it had is read from the source again.
+    """
     parts = await list_parts(store, stream)
-    newest = parts[max(parts)] if parts else None
-    sealed = keys.artifact_key(stream.prefix, stream.name)
-    found = [await read_footer(store, key, codec) for key in (newest, sealed) if key]
-    states = [footer.state for footer, _ in (each for each in found if each)]
-    return max(states, key=lambda state: state.next_sequence, default=None)
+    sealed = await _state_of(store, keys.artifact_key(stream.prefix, stream.name), codec)
+    newest = max(parts, default=-1)
+    for number in sorted(parts, reverse=True):
+        state = await _state_of(store, parts[number], codec)
+        if state is not None:
+            break
+    else:
+        state = None
+    states = [each for each in (state, sealed) if each is not None]
+    if not states:
+        return StreamState(next_sequence=newest + 1) if parts else None
+    furthest = max(states, key=lambda each: each.next_sequence)
+    return replace(furthest, next_sequence=max(furthest.next_sequence, newest + 1))
+
+
+async def _state_of(store: ObjectStore, key: str, codec: Codec) -> StreamState | None:
+    """What an object's footer says; None where there is no object, or none that can be read."""
+    try:
+        found = await read_footer(store, key, codec)
+    except DataError:
+        return None
+    return found[0].state if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Frames that lie one behind the other, as bytes that begin ``base`` into their object. Not decompressed yet."""
+
+    frames: tuple[Frame, ...]
+    body: bytes
+    base: int
+
+    def texts(self, codec: Codec) -> Iterator[bytes]:
+        """The text of each frame. Raises DataError."""
+        return (decode_text(self.body, frame, codec, base=self.base) for frame in self.frames)
+
+    def blocks(self, codec: Codec) -> Iterator[Block]:
+        """Text and times of each frame. Raises DataError."""
+        return (decode_frame(self.body, frame, codec, base=self.base) for frame in self.frames)
+
+
+async def read_runs(
+    store: ObjectStore, part: Part, *, first: int = 0, end: int | None = None, most_bytes: int = RUN_BYTES
+) -> AsyncIterator[Run]:
+    """Some frames, by reads of at most ``most_bytes`` of stored bytes, or of one frame. Raises DataError."""
+    stop = len(part.table) if end is None else end
+    while first < stop:
+        frames = _run_of(part.table, first, stop, most_bytes)
+        start, length = frames[0].offset, frames[-1].end - frames[0].offset
+        body = await store.get(part.key, start=start, length=length)
+        if body is None or len(body) != length:
+            raise DataError(f"{part.key} is not there any more, or shorter than its index says")
+        yield Run(frames, body, start)
+        first += len(frames)
+
+
+def _run_of(table: FrameTable, first: int, stop: int, most_bytes: int) -> tuple[Frame, ...]:
+    start = table[first].offset
+    last = bisect_right(table.column("offset"), start + most_bytes, lo=first + 1, hi=stop)
+    while last > first + 1 and table[last - 1].end - start > most_bytes:
+        last -= 1
+    return tuple(table[number] for number in range(first, last))
 
 
 async def read_frames(
     store: ObjectStore, part: Part, codec: Codec, *, first: int = 0, end: int | None = None
 ) -> AsyncIterator[Block]:
-    """Text and times of some frames, each run of at most ``_RUN_BYTES`` by one read. Raises DataError."""
-    frames = [part.table[number] for number in range(first, len(part.table) if end is None else end)]
-    while frames:
-        start = frames[0].offset
-        count = sum(1 for frame in frames if frame.end - start <= _RUN_BYTES) or 1
-        length = frames[count - 1].end - start
-        body = await store.get(part.key, start=start, length=length)
-        if body is None or len(body) != length:
-            raise DataError(f"{part.key} is not there any more, or shorter than its index says")
-        for frame in frames[:count]:
-            yield decode_frame(body, frame, codec, base=start)
-        frames = frames[count:]
+    """Text and times of some frames. Raises DataError."""
+    async for run in read_runs(store, part, first=first, end=end):
+        for block in run.blocks(codec):
+            yield block
+
+
+async def readable_text(store: ObjectStore, stream: StreamId, codec: Codec, *, limit_bytes: int) -> bytes:
+    """What can still be read of a stream some of whose objects are damaged, in the order of writing."""
+    parts = await list_parts(store, stream)
+    pieces: list[bytes] = []
+    for key in [keys.artifact_key(stream.prefix, stream.name), *parts.values()]:
+        try:
+            part = await read_part(store, key, codec)
+            if part is not None and sum(map(len, pieces)) < limit_bytes:
+                pieces += [block.text async for block in read_frames(store, part, codec)]
+        except DataError:
+            continue
+    return b"".join(pieces)

@@ -22,8 +22,15 @@ _ALWAYS: Responses = {
 NOT_MODIFIED: Responses = {304: {"description": "The caller has it already (If-None-Match)"}}
 LIST_ERRORS: Responses = {**NOT_MODIFIED, 400: _problem("The page token fits another list"), **_ALWAYS}
 ONE_ERRORS: Responses = {**NOT_MODIFIED, 404: _problem("Not archived, or not visible to the caller"), **_ALWAYS}
+SAY_ERRORS: Responses = {
+    400: _problem("What was said makes no sense here, or is too long"),
+    403: _problem("Sent from a page of another site"),
+    404: _problem("Not archived, or not visible to the caller"),
+    **_ALWAYS,
+}
 RANGE_ERRORS: Responses = {
     206: {"description": "The bytes of the asked range", "content": {"text/plain": {}}},
     **ONE_ERRORS,
     416: _problem("The range lies behind the end"),
 }
+GREP_ERRORS: Responses = {**ONE_ERRORS, 400: _problem("The pattern cannot be searched for")}

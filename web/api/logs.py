@@ -9,11 +9,12 @@ from fastapi.responses import Response, StreamingResponse
 from archiver.read.windows import Lines, RawLog
 from web import urls
 from web.api.attempts import Number
-from web.api.documented import RANGE_ERRORS
+from web.api.documented import GREP_ERRORS, RANGE_ERRORS
 from web.api.ranges import parse_range
 from web.api.respond import JSON, conditional, is_known, json_answer
 from web.contexts import LogQuery
 from web.deps import CurrentViewer, Viewer
+from web.finding import GrepQuery, Matches
 from web.problems import RANGE, ProblemError, not_found
 from web.schemas import Window
 
@@ -34,6 +35,22 @@ async def get_raw_log(
 ) -> Response:
     """The archived text, byte for byte; with ``Range`` a part of it."""
     return await _raw(request, viewer, (uid, number, artifact), download=download)
+
+
+@router.get(urls.LOG_GREP, response_model=Matches, responses=GREP_ERRORS)
+async def grep_log(
+    request: Request,
+    viewer: CurrentViewer,
+    uid: str,
+    number: Number,
+    artifact: str,
+    query: Annotated[GrepQuery, Query()],
+) -> Response:
+    """Lines that match, and how many there are; where a log takes longer than some seconds, go on from next_line."""
+    found = await viewer.reader.log_grep(viewer.scope, uid, number, artifact, query.wanted())
+    if found is None:
+        raise not_found("log")
+    return json_answer(request, Matches, Matches.of(found))
 
 
 @router.get(
