@@ -37,6 +37,7 @@ def _setting(name: str, default: float) -> float:
 async def test_loses_nothing_without_a_word_and_has_nothing_twice(
     kube: Kube, connection: Connection, archiver: ArchiverPod, run: str, figures: list[str]
 ) -> None:
+    assert crowd.IMAGE in connection.images, f"ARCHIVER_E2E_IMAGES must name {crowd.IMAGE} (tests/e2e/cluster/images)"
     members = crowd.crowd(int(_setting("", 200)))
     namespace, truths = f"load-{run}", f"truth-load-{run}"
     faults = Faults(kube, archiver, Cluster() if connection.is_harness else None, _setting("_FAULT_SECONDS", 60))
