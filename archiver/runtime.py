@@ -107,7 +107,7 @@ async def open_archive(settings: Settings, database_url: str) -> AsyncIterator[A
         store, prefix = await stack.enter_async_context(open_store(settings))
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
-        yield Archive(store, prefix, engine, Reader(engine, store))
+        yield Archive(store, prefix, engine, Reader(engine, store, prefix=prefix))
 
 
 async def watch(settings: Settings, archive: Archive, status: WatcherStatus, *, access: Access | None = None) -> None:

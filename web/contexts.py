@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from archiver.read.groups import MAX_PAGE as MAX_GROUPS
+from archiver.read.groups import GroupFilter, GroupOrder, GroupRequest
 from archiver.read.service import MAX_PAGE
 from archiver.read.views import JobFilter, PageRequest
 from archiver.read.windows import MAX_LINES, Around, AtTime, Lines, Tail, Window
@@ -53,6 +55,8 @@ class FilterQuery(BaseModel):
     category: Words = Field(default_factory=list)
     completeness: Words = Field(default_factory=list)
     node: Words = Field(default_factory=list)
+    image: Words = Field(default_factory=list)
+    group: Words = Field(default_factory=list, description="fingerprints of groups")
     q: Word = Field("", description="part of the RayJob's name")
     since: Moment | None = Field(None, description="ended (or, while it runs, started) at this moment or later")
     until: Moment | None = Field(None, description="ended (or, while it runs, started) before this moment")
@@ -68,6 +72,8 @@ class FilterQuery(BaseModel):
             categories=tuple(self.category),
             completeness=tuple(self.completeness),
             nodes=tuple(self.node),
+            images=tuple(self.image),
+            fingerprints=tuple(self.group),
             text=self.q,
             since=self.since,
             until=self.until,
@@ -88,6 +94,64 @@ class ExportQuery(FilterQuery):
     """The whole list, from a place on."""
 
     cursor: str | None = Field(None, max_length=1_000, description="cursor of the last line that arrived")
+
+
+class CursorQuery(BaseModel):
+    """From a place on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cursor: str | None = Field(None, max_length=1_000, description="cursor of the last line that arrived")
+
+
+class GroupQuery(BaseModel):
+    """Groups that failed at ``since`` (its day) or later. Within one name any value fits, between names all must."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    team: Words = Field(default_factory=list)
+    category: Words = Field(default_factory=list)
+    cause: Words = Field(default_factory=list)
+    state: Words = Field(default_factory=list, description="open, muted, resolved, grown, came-back")
+    since: Moment | None = None
+    order: GroupOrder = Field(GroupOrder.NEWEST, description="newest, most (attempts) or cost (GPU time), from the top")
+
+    def filter(self) -> GroupFilter:
+        return GroupFilter(
+            teams=tuple(self.team),
+            categories=tuple(self.category),
+            causes=tuple(self.cause),
+            states=tuple(self.state),
+            since=self.since,
+            order=self.order,
+        )
+
+
+class GroupListQuery(GroupQuery):
+    """One page of groups."""
+
+    page_size: int = Field(25, ge=1, le=MAX_GROUPS)
+    page_token: str | None = Field(None, max_length=1_000, description="next_page_token of a page")
+
+    def request(self) -> GroupRequest:
+        return GroupRequest(self.filter(), self.page_size, self.page_token)
+
+
+class GroupExportQuery(GroupQuery):
+    """All groups, from a place on."""
+
+    cursor: str | None = Field(None, max_length=1_000, description="the last cursor that arrived")
+
+    def request(self) -> GroupRequest:
+        return GroupRequest(self.filter(), MAX_GROUPS, self.cursor)
+
+
+class NodesQuery(BaseModel):
+    """Attempts of the last days."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    days: int = Field(7, ge=1, le=90)
 
 
 class LogQuery(BaseModel):

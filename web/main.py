@@ -10,6 +10,8 @@ from fastapi.staticfiles import StaticFiles
 from archiver.read.service import Reader
 from web import api, problems, urls
 from web.headers import SecurityHeaders
+from web.pages.people import router as forms
+from web.pages.reports import router as reports
 from web.pages.router import router as pages
 from web.schemas import FieldError, Problem
 
@@ -36,6 +38,8 @@ def create_app(reader: Reader | None = None) -> FastAPI:
     app.add_middleware(SecurityHeaders)
     app.include_router(api.router)
     app.mount("/static", StaticFiles(packages=[("web", "static")]), name="static")
+    app.include_router(forms)
+    app.include_router(reports)
     app.include_router(pages)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app

@@ -32,6 +32,8 @@ class Kind:
 NOT_FOUND = Kind("not-found", HTTPStatus.NOT_FOUND, "Not archived")
 BAD_REQUEST = Kind("bad-request", HTTPStatus.BAD_REQUEST, "The question makes no sense")
 INVALID = Kind("invalid-parameter", HTTPStatus.UNPROCESSABLE_ENTITY, "A parameter is wrong")
+FORBIDDEN = Kind("forbidden", HTTPStatus.FORBIDDEN, "Not from here")
+TOO_LARGE = Kind("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Too much at once")
 RANGE = Kind("range-not-satisfiable", HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "The range lies behind the end")
 UNAVAILABLE = Kind("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "The archive cannot be read right now")
 DAMAGED = Kind("damaged-evidence", HTTPStatus.INTERNAL_SERVER_ERROR, "Archived bytes cannot be understood")

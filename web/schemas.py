@@ -11,8 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archiver.core.lines import to_time
 from archiver.core.model import Completeness, Gap
+from archiver.core.people import MAX_NAME_CHARS, MAX_NOTE_CHARS, Feedback, GroupState
 from archiver.core.timeline import TimelineEntry
+from archiver.read.groups import GroupRow
+from archiver.read.statistics import Share
 from archiver.read.views import ArtifactView, Check, EventView, JobPage, JobRow, LogLine, LogWindow
+from web.catalogue import CauseView
 
 
 class Shape(BaseModel):
@@ -114,6 +118,52 @@ class Events(Shape):
 
 class Timeline(Shape):
     entries: Sequence[TimelineEntry]
+
+
+class FeedbackList(Shape):
+    """What people said of one attempt's verdict, newest first."""
+
+    feedback: Sequence[Feedback]
+
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS, description="what you call yourself")]
+Note = Annotated[str, Field(max_length=MAX_NOTE_CHARS)]
+
+
+class Verdict(Shape):
+    """A person's word on an attempt's verdict. ``should_be`` is the id of the cause that it was instead."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    who: Name
+    is_right: bool
+    should_be: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = ""
+    note: Note = ""
+
+
+class Decision(Shape):
+    """What is to become of a group."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    who: Name
+    state: GroupState
+    note: Note = ""
+
+
+class GroupList(Shape):
+    """One page. Pass ``next_page_token`` as ``page_token``, with the same filter, for more."""
+
+    groups: Sequence[GroupRow]
+    next_page_token: str | None
+
+
+class Causes(Shape):
+    causes: Sequence[CauseView]
+
+
+class Teams(Shape):
+    teams: Sequence[Share]
 
 
 class Readiness(Shape):

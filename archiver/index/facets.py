@@ -1,11 +1,15 @@
-"""Counts beside a list. They look at the newest RayJobs of the filter only, so that no page waits for a count of all."""
+"""Counts beside a list. They look at the newest RayJobs of the filter only, so that no page waits for a count of all.
 
-from dataclasses import dataclass
+A facet is counted without its own choice, so that it says what another choice would give.
+"""
 
-from sqlalchemy import case, func, literal_column, select
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import CTE, ColumnElement, Select, String, and_, case, cast, func, literal, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archiver.index.filters import JobFilter, Scope
+from archiver.index.filters import FAILURES, JobFilter, Scope
 from archiver.index.queries import matching, visible
 from archiver.index.tables import rayjobs
 
@@ -19,8 +23,11 @@ FACETS = (
     ("queues", "queue"),
     ("statuses", "status"),
     ("completeness", "completeness"),
+    ("nodes", "nodes"),
+    ("images", "images"),
 )
-FAILED = ("failed", "invalid")
+_LISTS = ("nodes", "images")  # of which a RayJob has several
+_VALUES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +50,57 @@ class Counts:
 
 
 async def count_facets(connection: AsyncConnection, scope: Scope, job_filter: JobFilter, *, limit: int) -> Counts:
-    """Every facet in one pass over at most ``limit`` rows."""
-    columns = [rayjobs.c[column] for _, column in FACETS]
-    newest = (
-        select(*columns, rayjobs.c.gpu_seconds)
-        .where(visible(scope), matching(job_filter))
-        .order_by(rayjobs.c.at.desc(), rayjobs.c.uid.desc())
-        .limit(limit)
-        .cte("newest")
-        .prefix_with("MATERIALIZED")
-    )
-    parts = [newest.c[column] for _, column in FACETS]
-    is_failed = newest.c.status.in_(FAILED)
-    statement = select(
-        func.grouping(*parts).label("mask"),
-        func.coalesce(*parts).label("value"),
-        func.count().label("size"),
-        func.count(case((is_failed, 1))).label("failed"),
-        func.coalesce(func.sum(case((is_failed, newest.c.gpu_seconds))), 0.0).label("lost"),
-    ).group_by(func.grouping_sets(*parts, literal_column("()")))
+    """Every facet over at most ``limit`` rows, the most frequent values of each; one statement for all."""
+    newest = _newest(scope, job_filter, limit, [column for _, column in FACETS])
+    parts = [_part(scope, job_filter, limit, facet, newest) for facet in FACETS]
+    statement = union_all(*parts, _whole(newest))
     found = (await connection.execute(statement)).all()
-    whole = next(row for row in found if row.mask == (1 << len(parts)) - 1)
-    counts = tuple(
-        Count(_facet_of(row.mask), row.value, row.size) for row in found if row.mask != (1 << len(parts)) - 1
-    )
+    whole = next(row for row in found if row.facet == "")
+    counts = tuple(Count(row.facet, row.value, row.size) for row in found if row.facet)
     return Counts(counts, whole.size, whole.failed, float(whole.lost))
 
 
-def _facet_of(mask: int) -> str:
-    """GROUPING() sets a bit for each column that a row is not grouped by, the first column the highest bit."""
-    place = next(index for index in range(len(FACETS)) if not mask & (1 << (len(FACETS) - 1 - index)))
-    return FACETS[place][0]
+def _newest(scope: Scope, job_filter: JobFilter, limit: int, columns: list[str]) -> CTE:
+    """Narrow copies of the newest rows; what is listed by ``nodes`` stays, the rest of a wide row is left behind."""
+    chosen = [rayjobs.c[column] for column in columns]
+    return (
+        select(*chosen, rayjobs.c.status.label("ended_as"), rayjobs.c.gpu_seconds)
+        .where(visible(scope), matching(job_filter))
+        .order_by(rayjobs.c.at.desc(), rayjobs.c.uid.desc())
+        .limit(limit)
+        .cte(f"newest_{'_'.join(columns) if len(columns) == 1 else 'all'}")
+        .prefix_with("MATERIALIZED")
+    )
+
+
+def _part(scope: Scope, job_filter: JobFilter, limit: int, facet: tuple[str, str], newest: CTE) -> Select[Any]:
+    """The most frequent values of one facet, over the rows that all other choices leave."""
+    name, column = facet
+    if getattr(job_filter, name):
+        nothing: dict[str, Any] = {name: ()}
+        newest = _newest(scope, replace(job_filter, **nothing), limit, [column])
+    value: ColumnElement[Any] = newest.c[column]
+    if column in _LISTS:
+        value = func.unnest(value).table_valued("value").render_derived().c.value
+    counted = select(value.label("value"), func.count().label("size")).select_from(newest)
+    if column in _LISTS:
+        counted = counted.join(value.table, true())
+    best = counted.group_by(value).order_by(func.count().desc(), value).limit(_VALUES).subquery(f"best_{column}")
+    return select(
+        literal(name).label("facet"),
+        cast(best.c.value, String).label("value"),
+        best.c.size,
+        literal(0).label("failed"),
+        literal(0.0).label("lost"),
+    )
+
+
+def _whole(newest: CTE) -> Select[Any]:
+    is_failed = and_(newest.c.ended_as.in_(FAILURES))
+    return select(
+        literal(""),
+        literal(None, String),
+        func.count(),
+        func.count(case((is_failed, 1))),
+        func.coalesce(func.sum(case((is_failed, newest.c.gpu_seconds))), 0.0),
+    )

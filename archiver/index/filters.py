@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
+
+# How an attempt ended that did not do its work: what lists of failures show, and whose GPU time is lost.
+FAILURES = ("failed", "retried", "invalid", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class JobFilter:
     categories: tuple[str, ...] = ()
     completeness: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -44,3 +50,28 @@ class PageRequest:
     filter: JobFilter = field(default_factory=JobFilter)
     size: int = 50
     token: str | None = None
+
+
+class GroupOrder(StrEnum):
+    """What a list of groups is sorted by, each from the top."""
+
+    NEWEST = "newest"
+    MOST = "most"
+    COST = "cost"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """Groups that failed on the day of ``since`` or later. ``until`` is the moment of asking: what a week counts from.
+
+    ``states`` are open, muted, resolved, and those that speak again: grown (was muted) and came-back (was resolved).
+    """
+
+    teams: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    order: GroupOrder = GroupOrder.NEWEST

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, Select, and_, false, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, FromClause, RowMapping, Select, Table, and_, false, or_, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archiver.core.manifest import Manifest
 from archiver.index.filters import JobFilter, Scope
-from archiver.index.rows import manifest_of
+from archiver.index.rows import grams, manifest_of
 from archiver.index.tables import artifacts, attempts, rayjobs
 from archiver.index.tokens import Direction, Position
 
@@ -37,28 +37,33 @@ class Slice:
     has_older: bool
 
 
-def visible(scope: Scope) -> ColumnElement[bool]:
-    """The one place where a viewer's scope becomes SQL."""
+def in_scope(scope: Scope, table: FromClause) -> ColumnElement[bool]:
+    """The one place where a viewer's scope becomes SQL. Every table that a viewer reads has cluster and namespace."""
     if scope.namespaces is None:
         return true()
     if not scope.namespaces:
         return false()
-    return tuple_(rayjobs.c.cluster, rayjobs.c.namespace).in_(sorted(scope.namespaces))
+    return tuple_(table.c.cluster, table.c.namespace).in_(sorted(scope.namespaces))
 
 
-def matching(job_filter: JobFilter) -> ColumnElement[bool]:
-    """A filter as SQL. NUL never matches and Postgres refuses it, so such a value finds nothing."""
-    clauses: list[ColumnElement[bool]] = [
-        _any_of(rayjobs.c[column], wanted) for column, wanted in _columns(job_filter) if wanted
-    ]
-    if job_filter.nodes:
-        clauses.append(rayjobs.c.nodes.overlap(_storable(job_filter.nodes)))
+def visible(scope: Scope) -> ColumnElement[bool]:
+    """Of RayJobs."""
+    return in_scope(scope, rayjobs)
+
+
+def matching(job_filter: JobFilter, table: Table = rayjobs) -> ColumnElement[bool]:
+    """A filter as SQL, on RayJobs or on attempts. NUL never matches and Postgres refuses it: it finds nothing."""
+    words = _columns(job_filter, "status" if table is rayjobs else "ended_as")
+    clauses: list[ColumnElement[bool]] = [_any_of(table.c[column], wanted) for column, wanted in words if wanted]
+    for column, wanted in (("nodes", job_filter.nodes), ("images", job_filter.images)):
+        if wanted:
+            clauses.append(table.c[column].overlap(storable(wanted)))
     if job_filter.text:
-        clauses.append(_contains(rayjobs.c.name, job_filter.text))
+        clauses.append(_contains(table, job_filter.text))
     if job_filter.since is not None:
-        clauses.append(rayjobs.c.at >= job_filter.since)
+        clauses.append(table.c.at >= job_filter.since)
     if job_filter.until is not None:
-        clauses.append(rayjobs.c.at < job_filter.until)
+        clauses.append(table.c.at < job_filter.until)
     return and_(true(), *clauses)
 
 
@@ -77,7 +82,7 @@ async def list_jobs(
 
 
 async def find_job(connection: AsyncConnection, scope: Scope, uid: str) -> Found | None:
-    statement = select(rayjobs).where(visible(scope), rayjobs.c.uid == _storable_text(uid))
+    statement = select(rayjobs).where(visible(scope), rayjobs.c.uid == storable_text(uid))
     return (await connection.execute(statement)).mappings().one_or_none()
 
 
@@ -86,9 +91,9 @@ async def find_named(
 ) -> tuple[Found, ...]:
     """All RayJobs that bore this name, newest first, at most SAME_NAME_LIMIT."""
     is_named = and_(
-        rayjobs.c.cluster == _storable_text(cluster),
-        rayjobs.c.namespace == _storable_text(namespace),
-        rayjobs.c.name == _storable_text(name),
+        rayjobs.c.cluster == storable_text(cluster),
+        rayjobs.c.namespace == storable_text(namespace),
+        rayjobs.c.name == storable_text(name),
     )
     statement = select(rayjobs).where(visible(scope), is_named).order_by(rayjobs.c.at.desc(), rayjobs.c.uid.desc())
     return tuple((await connection.execute(statement.limit(SAME_NAME_LIMIT))).mappings().all())
@@ -101,7 +106,7 @@ async def load_attempts(
     statement = (
         select(attempts.c.number, attempts.c.document, attempts.c.manifest_key)
         .join(rayjobs, rayjobs.c.uid == attempts.c.rayjob_uid)
-        .where(visible(scope), attempts.c.rayjob_uid == _storable_text(uid))
+        .where(visible(scope), attempts.c.rayjob_uid == storable_text(uid))
         .order_by(attempts.c.number)
     )
     if number is not None:
@@ -150,35 +155,42 @@ def _placed(statement: Select[Any], position: Position | None) -> Select[Any]:
     return statement.where(key < (position.at, position.uid)).order_by(rayjobs.c.at.desc(), rayjobs.c.uid.desc())
 
 
-def _columns(job_filter: JobFilter) -> Sequence[tuple[str, tuple[str, ...]]]:
+def _columns(job_filter: JobFilter, status: str) -> Sequence[tuple[str, tuple[str, ...]]]:
     return (
         ("cluster", job_filter.clusters),
         ("namespace", job_filter.namespaces),
         ("team", job_filter.teams),
         ("queue", job_filter.queues),
-        ("status", job_filter.statuses),
+        (status, job_filter.statuses),
         ("cause", job_filter.causes),
         ("category", job_filter.categories),
         ("completeness", job_filter.completeness),
+        ("fingerprint", job_filter.fingerprints),
     )
 
 
 def _any_of(column: ColumnElement[Any], wanted: Sequence[str]) -> ColumnElement[bool]:
     """An empty word asks for rows that say nothing there."""
-    storable = _storable(wanted)
-    said = column == storable[0] if len(storable) == 1 else column.in_(storable)
+    words = storable(wanted)
+    said = column == words[0] if len(words) == 1 else column.in_(words)
     return or_(said, column.is_(None)) if "" in wanted else said
 
 
-def _contains(column: ColumnElement[Any], wanted: str) -> ColumnElement[bool]:
-    return column.icontains(wanted, autoescape=True) if "\0" not in wanted else false()
+def _contains(table: Table, wanted: str) -> ColumnElement[bool]:
+    """Of RayJobs an index knows every three characters of a name; what it finds is looked at."""
+    if "\0" in wanted:
+        return false()
+    found = table.c.name.icontains(storable_text(wanted), autoescape=True)
+    parts = grams(wanted) if table is rayjobs and wanted.isascii() else []
+    return and_(table.c.name_grams.contains(parts), found) if parts else found
 
 
-def _storable(wanted: Sequence[str]) -> list[str]:
-    return [_storable_text(word) for word in wanted]
+def storable(wanted: Sequence[str]) -> list[str]:
+    """Words as Postgres takes them."""
+    return [storable_text(word) for word in wanted]
 
 
-def _storable_text(word: str) -> str:
+def storable_text(word: str) -> str:
     """A name that no row has stands for one that Postgres would not even take as a question."""
     return word.translate(_NEVER_STORED)
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from archiver.core import records
-from archiver.core.manifest import Manifest
+from archiver.core.manifest import Manifest, Times
 from archiver.core.model import Artifact, Attribution
 from archiver.index.verdicts import StoredVerdict, decisive, read_verdict
 
@@ -61,6 +61,11 @@ def attempt_row(manifest: Manifest, key: str) -> Row:
         "cpu_seconds": finite(manifest.resources.cpu_seconds) or 0.0,
         **_verdict_columns(verdict),
         "document": clean(document),
+        "at": moment_of(times),
+        "team": indexed(manifest.team.value) if manifest.team else None,
+        "queue": indexed(manifest.queue.value) if manifest.queue else None,
+        "nodes": _distinct(manifest.nodes),
+        "images": _distinct(manifest.images.values()),
     }
 
 
@@ -89,7 +94,7 @@ def rayjob_row(manifests: Iterable[Manifest]) -> Row:
         "cluster": indexed(job.cluster),
         "namespace": indexed(job.namespace),
         "name": indexed(job.name),
-        "at": times.ended or times.started or times.created or times.first_signal or times.captured or _EPOCH,
+        "at": moment_of(times),
         "created_at": min((a.times.created for a in attempts if a.times.created), default=None),
         "started_at": times.started,
         "ended_at": times.ended,
@@ -107,8 +112,22 @@ def rayjob_row(manifests: Iterable[Manifest]) -> Row:
         "completeness": worst.completeness.value,
         "completeness_reason": _clean(_reason_of(worst, newest)),
         "ray_version": _clean(newest.versions["ray"]) if "ray" in newest.versions else None,
-        "nodes": sorted({indexed(node) for manifest in attempts for node in manifest.nodes}),
+        "nodes": _distinct(node for manifest in attempts for node in manifest.nodes),
+        "fingerprint": indexed(verdict.fingerprint) if verdict and verdict.fingerprint else None,
+        "images": _distinct(image for manifest in attempts for image in manifest.images.values()),
+        "name_grams": grams(indexed(job.name)),
     }
+
+
+def moment_of(times: Times) -> datetime:
+    """What lists sort by and days count: the end, or the start of an attempt that runs."""
+    return times.ended or times.started or times.created or times.first_signal or times.captured or _EPOCH
+
+
+def grams(name: str) -> list[str]:
+    """Every three characters in a row, for looking into names by an index. Only ASCII has a lower case here."""
+    lower = name.translate(_ASCII_LOWER)
+    return sorted({lower[place : place + 3] for place in range(len(lower) - 2)})
 
 
 def clean(value: Any) -> Any:
@@ -130,11 +149,16 @@ def finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _WORST_FIRST = ("lost", "partial", "complete")
 
 
 def _clean(text: str) -> str:
     return text if text.isascii() and "\0" not in text else text.translate(_REPLACEMENTS)
+
+
+def _distinct(words: Iterable[str]) -> list[str]:
+    return sorted({indexed(word) for word in words})
 
 
 def _artifact_row(artifact: Artifact, position: int) -> Row:

@@ -7,6 +7,7 @@ Everything here can be rebuilt from the bucket. ``rayjobs`` is what lists read: 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Date,
     DateTime,
     Double,
     ForeignKey,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    Uuid,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
@@ -35,6 +37,10 @@ def _time(name: str, *, nullable: bool = True) -> Column[object]:
 
 def _text(name: str, *, nullable: bool = False) -> Column[str]:
     return Column(name, Text, nullable=nullable)
+
+
+def _words(name: str) -> Column[list[str]]:
+    return Column(name, ARRAY(Text), nullable=False, server_default=text("'{}'::text[]"))
 
 
 rayjobs = Table(
@@ -72,6 +78,9 @@ rayjobs = Table(
     _text("completeness_reason"),
     _text("ray_version", nullable=True),
     Column("nodes", ARRAY(Text), nullable=False),
+    _text("fingerprint", nullable=True),
+    _words("images"),
+    _words("name_grams"),  # every three characters of the name, in lower case: for looking into names
 )
 
 # Keyset lists: newest first by (at, uid), also when narrowed by one field of low selectivity.
@@ -79,7 +88,15 @@ for _field in ("team", "namespace", "cluster", "status", "cause", "category", "q
     Index(f"ix_rayjobs_{_field}_at", rayjobs.c[_field], rayjobs.c.at.desc(), rayjobs.c.uid.desc())
 Index("ix_rayjobs_at", rayjobs.c.at.desc(), rayjobs.c.uid.desc())
 Index("ix_rayjobs_name", rayjobs.c.cluster, rayjobs.c.namespace, rayjobs.c.name, rayjobs.c.at.desc())
-Index("ix_rayjobs_nodes", rayjobs.c.nodes, postgresql_using="gin")
+for _field in ("nodes", "images", "name_grams"):
+    Index(f"ix_rayjobs_{_field}", rayjobs.c[_field], postgresql_using="gin")
+Index(
+    "ix_rayjobs_fingerprint_at",
+    rayjobs.c.fingerprint,
+    rayjobs.c.at.desc(),
+    rayjobs.c.uid.desc(),
+    postgresql_where=text("fingerprint IS NOT NULL"),
+)
 
 attempts = Table(
     "attempts",
@@ -120,10 +137,80 @@ attempts = Table(
     _text("ruleset", nullable=True),
     _text("fingerprint", nullable=True),
     Column("document", JSONB, nullable=False),  # the manifest without its artifacts
+    _time("at"),  # what it is counted at: its end, or its start while it runs
+    _text("team", nullable=True),
+    _text("queue", nullable=True),
+    _words("nodes"),
+    _words("images"),
 )
 Index("ix_attempts_captured_at", attempts.c.captured_at)
 Index("ix_attempts_open", attempts.c.created_at, postgresql_where=text("state = 'open'"))
-Index("ix_attempts_fingerprint", attempts.c.fingerprint, postgresql_where=text("fingerprint IS NOT NULL"))
+Index("ix_attempts_at", attempts.c.at.desc())
+Index("ix_attempts_incomplete", attempts.c.at.desc(), postgresql_where=text("completeness <> 'complete'"))
+Index(
+    "ix_attempts_fingerprint_at",
+    attempts.c.fingerprint,
+    attempts.c.at.desc(),
+    postgresql_where=text("fingerprint IS NOT NULL"),
+)
+
+# Counts by day (UTC), kept by a trigger on ``attempts`` (migration 0002). ``key`` is a hash of the words: they may be
+# long. A row whose ``attempts`` is 0 says nothing.
+attempt_days = Table(
+    "attempt_days",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("key", Uuid, primary_key=True),
+    _text("cluster"),
+    _text("namespace"),
+    _text("team"),
+    _text("ended_as"),
+    _text("category"),
+    _text("cause"),
+    Column("attempts", BigInteger, nullable=False),
+    Column("gpu_seconds", Double, nullable=False),
+)
+# The same for attempts that failed, by what groups them.
+group_days = Table(
+    "group_days",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("key", Uuid, primary_key=True),
+    _text("cluster"),
+    _text("namespace"),
+    _text("team"),
+    _text("category"),
+    _text("cause"),
+    Column("attempts", BigInteger, nullable=False),
+    Column("gpu_seconds", Double, nullable=False),
+    _time("first_at", nullable=False),
+    _time("last_at", nullable=False),
+)
+Index("ix_group_days_day", group_days.c.day)
+Index("ix_group_days_fingerprint_first_at", group_days.c.fingerprint, group_days.c.first_at)
+
+# What people said. ``key`` is the object's key in the bucket, which has the same document.
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("key", Text, primary_key=True),
+    _text("rayjob_uid"),
+    Column("number", Integer, nullable=False),
+    _time("at", nullable=False),
+    Column("document", JSONB, nullable=False),
+)
+Index("ix_feedback_rayjob_uid_number", feedback.c.rayjob_uid, feedback.c.number)
+Index("ix_feedback_at_key", feedback.c.at, feedback.c.key)
+group_decisions = Table(
+    "group_decisions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    _text("fingerprint"),
+    _time("at", nullable=False),
+    Column("document", JSONB, nullable=False),
+)
+Index("ix_group_decisions_fingerprint_at", group_decisions.c.fingerprint, group_decisions.c.at.desc())
 
 artifacts = Table(
     "artifacts",

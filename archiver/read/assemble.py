@@ -58,6 +58,7 @@ def job_row(row: Found) -> JobRow:
         completeness=Completeness(row["completeness"]),
         completeness_reason=row["completeness_reason"],
         ray_version=row["ray_version"],
+        fingerprint=row["fingerprint"],
     )
 
 

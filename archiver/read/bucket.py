@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from archiver.core import keys
+from archiver.core import keys, people
 from archiver.core.manifest import Manifest, from_json
 from archiver.errors import DataError
 from archiver.ports import ObjectStore
@@ -24,12 +24,26 @@ class Finding:
 
 async def manifest_keys(store: ObjectStore, prefix: str) -> AsyncIterator[str]:
     """Keys of all manifests below a prefix, in key order."""
+    async for key in record_keys(store, prefix):
+        if is_manifest_key(key):
+            yield key
+
+
+async def record_keys(store: ObjectStore, prefix: str) -> AsyncIterator[str]:
+    """Keys of all manifests, and of what people said of their attempts, in key order: one pass over the bucket."""
     root = f"{prefix}/{keys.LAYOUT}/".lstrip("/")
     async for info in store.list(root):
-        if info.key.endswith(f"/{_MANIFEST}"):
-            parsed = keys.parse(info.key, prefix)
-            if parsed is not None and parsed.attempt is not None and parsed.name == _MANIFEST:
-                yield info.key
+        if not info.key.endswith(".json"):
+            continue
+        parsed = keys.parse(info.key, prefix)
+        is_record = parsed is not None and parsed.attempt is not None and parsed.name == _MANIFEST
+        if is_record or people.is_feedback_key(info.key, prefix):
+            yield info.key
+
+
+def is_manifest_key(key: str) -> bool:
+    """Of the keys that ``record_keys`` gives."""
+    return key.endswith(f"/{_MANIFEST}")
 
 
 async def load_manifest(store: ObjectStore, key: str) -> Manifest | Finding | None:

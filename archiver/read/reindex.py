@@ -15,7 +15,8 @@ from archiver.index.engine import reading, writing
 from archiver.index.queries import list_places
 from archiver.index.writes import delete_attempts, lock, set_state, write_manifests
 from archiver.ports import ObjectStore
-from archiver.read.bucket import Finding, batched, load_manifest, manifest_keys
+from archiver.read.bucket import Finding, batched, is_manifest_key, load_manifest, record_keys
+from archiver.read.said import SaidAgain
 
 BATCH = 200
 _FINDINGS_KEPT = 10_000
@@ -50,10 +51,14 @@ async def reindex(
     progress: Callable[[ReindexProgress], None] = lambda _: None,
 ) -> ReindexReport:
     """The index equals the bucket afterwards, but for what is skipped. May be cut off and started again."""
-    work = _Reindex(store, engine, progress)
-    async for batch in batched(manifest_keys(store, prefix), BATCH):
-        await work.write(batch)
+    work, said = _Reindex(store, engine, progress), SaidAgain(store, engine)
+    async for batch in batched(record_keys(store, prefix), BATCH):
+        await work.write([key for key in batch if is_manifest_key(key)])
+        await said.write_feedback([key for key in batch if not is_manifest_key(key)])
     await work.remove_gone()
+    await said.write_decisions(prefix)
+    await said.remove_gone()
+    work.skipped += said.skipped
     report = ReindexReport(work.manifests, work.written, work.removed, tuple(work.skipped))
     async with writing(engine) as connection:
         await set_state(connection, "reindexed", {"manifests": report.manifests, "skipped": len(report.skipped)})
@@ -71,6 +76,8 @@ class _Reindex:
 
     async def write(self, batch: list[str]) -> None:
         """One transaction; then one each for rows that were newer than their manifest."""
+        if not batch:
+            return
         loaded = await self._load(batch)
         async with writing(self._engine) as connection:
             taken = await write_manifests(connection, loaded)

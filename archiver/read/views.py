@@ -12,9 +12,10 @@ from typing import Any
 
 from archiver.core.manifest import ManifestState, Outcome, Times
 from archiver.core.model import ArtifactKind, Attribution, Completeness, Gap, LogSource, ResourceUse
-from archiver.index.filters import JobFilter, PageRequest, Scope
+from archiver.index.filters import FAILURES, JobFilter, PageRequest, Scope
 
 __all__ = [
+    "FAILURES",
     "ArtifactView",
     "AttemptCell",
     "AttemptView",
@@ -98,7 +99,8 @@ class JobRow:
     """One RayJob in a list. What is said of the end (status, cause, line) is its newest attempt's.
 
     ``at`` is what lists sort by: the end, or the start of one that runs. ``gpus`` are asked for at once by the newest
-    attempt; ``gpu_seconds`` were spent by all attempts; ``completeness`` is the worst of all attempts.
+    attempt; ``gpu_seconds`` were spent by all attempts; ``completeness`` is the worst of all attempts. ``fingerprint``
+    names the group of the newest attempt's failure.
     """
 
     uid: str
@@ -125,6 +127,7 @@ class JobRow:
     completeness: Completeness
     completeness_reason: str
     ray_version: str | None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

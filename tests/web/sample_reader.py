@@ -1,14 +1,19 @@
 """The Reader's methods over the hand-built archive: what pages are tested against, where Postgres is not the question."""
 
 import json
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from archiver.core.model import Completeness
+from archiver.core.people import Feedback
+from archiver.core.search import LineSearch, Pattern, matcher
 from archiver.core.timeline import TimelineEntry
 from archiver.errors import DatabaseUnavailable, UserError
+from archiver.read.statistics import Share, Slot, Statistics
 from archiver.read.views import (
+    FAILURES,
     Check,
     EventPage,
     Facet,
@@ -49,6 +54,9 @@ class SampleReader:
         self.growing: list[int | None] = []
         self.damage = b""
         self.rename = ""
+        self.statistics = SampleStatistics(self)
+        self.groups = SampleGroups(self)
+        self.people = SamplePeople()
 
     def _matching(self, wanted: JobFilter) -> list[JobRow]:
         if self.is_down:
@@ -75,7 +83,10 @@ class SampleReader:
 
     async def facets(self, scope: Scope, job_filter: JobFilter) -> FacetsView:
         rows = self._matching(job_filter)
-        facets = tuple(Facet(name, _counted([read(row) for row in rows])) for name, read in _FIELDS.items())
+        facets = tuple(
+            Facet(name, _counted([read(row) for row in self._matching(replace(job_filter, **{name: ()}))]))
+            for name, read in _FIELDS.items()
+        )
         failed = [row for row in rows if row.status in ("failed", "invalid")]
         return FacetsView(facets, len(rows), False, len(failed), sum(row.gpu_seconds for row in failed), 10_000)
 
@@ -124,6 +135,26 @@ class SampleReader:
         following = last + 1 if last < len(data) else None
         return LogWindow(artifacts[0], lines, gaps, len(data), artifacts[0].raw_bytes, previous, following, focus)
 
+    async def log_marks(
+        self, scope: Scope, uid: str, number: int, artifact: str, pattern: Pattern, *, seconds: float
+    ) -> Marks | None:
+        window = await self.log_window(scope, uid, number, artifact, Lines(1, 10_000))
+        if window is None:
+            return None
+        finder, total = LineSearch(matcher(pattern)), window.total_lines
+        hits = finder.feed(b"".join(line.data + b"\n" for line in window.lines))
+        cells = [Cell((hit.number - 1) * CELLS // total, 1, hit.number) for hit in hits]
+        return Marks(pattern, len(hits), total, total, window.total_bytes, window.total_bytes, tuple(cells))
+
+    async def log_seek(self, scope: Scope, uid: str, number: int, artifact: str, wanted: Seek) -> SeekView | None:
+        marks = await self.log_marks(scope, uid, number, artifact, wanted.pattern, seconds=1)
+        lines = [cell.line for cell in marks.cells] if marks else []
+        if wanted.is_backward:
+            lines = [line for line in reversed(lines) if line < wanted.line]
+        else:
+            lines = [line for line in lines if line > wanted.line]
+        return SeekView(lines[0] if lines else None, 1, True)
+
     async def health(self, scope: Scope) -> HealthView:
         checks = (
             Check("Postgres", True, "answers in 2 ms"),
@@ -149,6 +180,64 @@ class SampleReader:
             newest,
             {"archiver": "0.1.0", "Postgres": "18.1"},
         )
+
+
+class SampleStatistics:
+    """Counts over the rows of the archive, each of which stands for its last attempt."""
+
+    def __init__(self, archive: SampleReader) -> None:
+        self._archive = archive
+
+    async def has_failures(self, scope: Scope, job_filter: JobFilter) -> bool:
+        return bool(self._archive._matching(job_filter))
+
+    async def count(self, scope: Scope, job_filter: JobFilter, *, now: datetime) -> Statistics:
+        rows = self._archive._matching(replace(job_filter, statuses=()))
+        failed = [row for row in rows if row.status in FAILURES]
+        slots = Counter((row.at.replace(minute=0, second=0), row.cause.category if row.cause else "") for row in failed)
+        return Statistics(
+            since=job_filter.since,
+            until=job_filter.until,
+            bucket_seconds=3_600.0,
+            attempts=len(rows),
+            failed=len(failed),
+            gpu_seconds_lost=sum(row.gpu_seconds for row in failed),
+            incomplete=sum(row.completeness is not Completeness.COMPLETE for row in rows),
+            new_kinds=1 if job_filter.since else None,
+            is_capped=False,
+            slots=tuple(Slot(start, category, count) for (start, category), count in sorted(slots.items())),
+            causes=_shares((row.cause.cause, row.cause.category, row) for row in failed if row.cause),
+            teams=_shares((row.team.value if row.team else "", "", row) for row in failed),
+        )
+
+
+class SampleGroups:
+    """Every group was seen first when its row ended."""
+
+    def __init__(self, archive: SampleReader) -> None:
+        self._archive = archive
+
+    async def first_seen(self, scope: Scope, fingerprints: Iterable[str]) -> dict[str, datetime]:
+        wanted = set(fingerprints)
+        return {row.fingerprint: row.at for row in self._archive.rows if row.fingerprint and row.fingerprint in wanted}
+
+
+class SamplePeople:
+    """One person has said one thing."""
+
+    async def feedback(self, scope: Scope, uid: str, number: int) -> tuple[Feedback, ...]:
+        return (Feedback(uid, number, samples.ENDED, "Ada", True, "missing-module", "14", note=samples.HOSTILE),)
+
+
+def _shares(told: Iterable[tuple[str, str, JobRow]]) -> tuple[Share, ...]:
+    by_name: dict[tuple[str, str], list[JobRow]] = {}
+    for name, category, row in told:
+        by_name.setdefault((name, category), []).append(row)
+    made = (
+        Share(name, category, len(rows), len(rows), sum(row.gpu_seconds for row in rows))
+        for (name, category), rows in by_name.items()
+    )
+    return tuple(sorted(made, key=lambda share: -share.gpu_seconds_lost))
 
 
 async def _chunks(body: bytes) -> AsyncIterator[bytes]:

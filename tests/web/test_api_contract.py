@@ -25,7 +25,7 @@ from web.serve import WebServer
 # what is in the index, so that the generated requests also reach something
 KNOWN = {
     "uid": "uid-1", "number": 1, "artifact": "logs/driver.log", "cluster": "prod", "namespace": "ml-a",
-    "name": "llama-ft-7b",
+    "name": "llama-ft-7b", "fingerprint": "abc", "leaf": "missing-module",
 }  # fmt: skip
 
 

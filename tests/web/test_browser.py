@@ -170,7 +170,7 @@ async def test_slash_goes_to_the_search(browser: Browser, site: str) -> None:
         await visited.page.keyboard.press("/")
         await visited.page.keyboard.type("llama")
         await visited.page.keyboard.press("Enter")
-        await visited.page.wait_for_url(f"{site}/?q=llama&status=all")
+        await visited.page.wait_for_url(f"{site}/?q=llama&status=all&since=all")
         await expect(visited.page.locator(".runs > li")).to_have_count(1)
 
 

@@ -65,9 +65,10 @@ def inline(page: str) -> list[str]:
 
 async def test_the_list_begins_with_a_sentence_that_counts(client: httpx.AsyncClient) -> None:
     said = words(await text(client, "/"))
-    assert "67 of 70 RayJobs failed" in said
+    assert re.search(r"\d+ attempts failed of \d+ in the last 24 hours", said)
     assert "GPU-hours lost" in said
-    assert "evidence: 1 with something missing, 1 lost" in said
+    assert "1 kind never seen before" in said
+    assert "evidence of 2 not complete" in said
 
 
 async def test_a_row_says_who_why_and_the_decisive_line(client: httpx.AsyncClient) -> None:
@@ -97,11 +98,11 @@ async def test_the_list_shows_failures_unless_told_otherwise(client: httpx.Async
 async def test_a_chip_takes_away_what_narrows(client: httpx.AsyncClient) -> None:
     page = await text(client, "/?team=vision&namespace=ml-a")
     assert "llama-ft-7b" not in page
-    assert re.search(r'<a class="chip" href="/\?namespace=ml-a">team: vision', page)
+    assert re.search(r'<a class="chip" href="/\?namespace=ml-a&amp;since=24h" title="vision">team: vision', page)
 
 
 async def test_pages_lead_to_older_and_back(client: httpx.AsyncClient) -> None:
-    first = await text(client, "/")
+    first = await text(client, "/?since=all")
     assert "Newer" not in words(first)
     older = html.unescape(re.search(r'href="([^"]+)" rel="next"', first)[1])  # type: ignore[index]
     second = await text(client, older)
@@ -120,7 +121,7 @@ async def test_an_empty_archive_says_what_to_do_next() -> None:
 async def test_a_list_that_nothing_fits_offers_to_widen_it(client: httpx.AsyncClient) -> None:
     page = await text(client, "/?team=nobody")
     assert "No RayJob fits" in page
-    assert '<a href="/">Show it without narrowing</a>' in page
+    assert '<a href="/?since=all">Show it without narrowing</a>' in page
 
 
 @pytest.mark.parametrize(
@@ -321,19 +322,21 @@ async def test_every_page_gives_the_same_in_a_terminal(client: httpx.AsyncClient
 
 
 def test_a_colour_becomes_a_class_and_text_is_escaped() -> None:
-    markup, hidden = marks.line_markup(b"\x1b[1;31m<b>\x1b[0m & \xff")
+    shown = marks.line_markup(b"\x1b[1;31m<b>\x1b[0m & \xff")
+    markup, hidden = shown.markup, shown.hidden_states
     assert markup == '<span class="a-bold f1">&lt;b&gt;</span> &amp; <span class="raw">\\xff</span>'
     assert hidden == 0
 
 
 def test_inverse_text_has_a_ground_of_its_own() -> None:
-    markup, _ = marks.line_markup(b"\x1b[7mtext")
+    markup = marks.line_markup(b"\x1b[7mtext").markup
     assert markup == '<span class="b15">text</span>'
 
 
 def test_a_gap_before_the_first_line_is_shown_first() -> None:
     window = samples_window(Gap(GapReason.ARCHIVER_DOWN, "", 0))
-    shown = list(log.lines(log.LogAddress("u", 1, "logs/x.log"), log.LogQuery(), window))
+    eyes = log_lines.Eyes.of(log.LogQuery(), ())
+    shown = list(log_lines.lines(log.LogAddress("u", 1, "logs/x.log"), log.LogQuery(), window, eyes))
     assert [bool(line.gap) for line in shown] == [True, False, False]
     assert shown[0].gap == "Something is missing here: no archiver was running."
 

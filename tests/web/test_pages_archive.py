@@ -52,7 +52,8 @@ async def archived(engine: AsyncEngine, store: FilesystemStore) -> Manifest:
 
 async def test_the_list_and_the_job_are_what_is_archived(client: httpx.AsyncClient, archived: Manifest) -> None:
     page = (await client.get("/")).raise_for_status().text
-    assert "1 of 1 RayJobs failed" in page
+    assert "1 attempt failed of 1 of all time" in page
+    assert "Nothing here in the last 7 days, so this is all that is archived." in page
     assert f'href="{LOG}?line=812#L812"' in page
     job = (await client.get("/jobs/uid-1")).raise_for_status().text
     assert "logs/worker.log: lost. the pod was deleted first" in html.unescape(job)

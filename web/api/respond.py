@@ -13,9 +13,10 @@ JSON = "application/json"
 _TAG = re.compile(r'(?:W/)?"([^"]*)"')
 
 
-def json_answer(request: Request, shape: Any, value: object) -> Response:
-    """``value`` as JSON of its declared shape."""
-    return conditional(request, _adapter(shape).dump_json(value), JSON)
+def json_answer(request: Request, shape: Any, value: object, *, status_code: int = 200) -> Response:
+    """``value`` as JSON of its declared shape. What was made just now (201) nobody has already."""
+    body = _adapter(shape).dump_json(value)
+    return conditional(request, body, JSON) if status_code == 200 else Response(body, status_code, media_type=JSON)
 
 
 def conditional(request: Request, body: bytes, media_type: str, *, headers: dict[str, str] | None = None) -> Response:

@@ -30,6 +30,33 @@ def attempt(uid: str, number: int) -> str:
     return f"{job(uid)}/attempts/{number}"
 
 
+def feedback(uid: str, number: int) -> str:
+    """Where the form under a verdict is sent."""
+    return f"{attempt(uid, number)}/feedback"
+
+
+def case(uid: str, number: int) -> str:
+    """The attempt as a case file for the rules, from the REST API."""
+    return urls.case(uid, number)
+
+
+def group(fingerprint: str) -> str:
+    return f"/groups/{quote(fingerprint, safe='')}"
+
+
+def decide(fingerprint: str) -> str:
+    """Where the form of a group is sent."""
+    return f"{group(fingerprint)}/state"
+
+
+def groups(**params: str | int | Sequence[str] | None) -> str:
+    return with_query("/groups", params)
+
+
+def cause(leaf: str) -> str:
+    return f"/causes/{quote(leaf, safe='')}"
+
+
 def log(uid: str, number: int, artifact: str, **params: str | int | None) -> str:
     """The log page. With ``line`` the address ends in the line's anchor."""
     line = params.get("line")
@@ -48,6 +75,11 @@ def named(cluster: str, namespace: str, name: str) -> str:
 
 def api_jobs(**params: str | int | Sequence[str] | None) -> str:
     return with_query(urls.API + urls.JOBS, params)
+
+
+def api_export(**params: str | int | Sequence[str] | None) -> str:
+    """The whole list as NDJSON."""
+    return with_query(urls.API + urls.EXPORT, params)
 
 
 def csv(**params: str | int | Sequence[str] | None) -> str:

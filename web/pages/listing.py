@@ -1,24 +1,28 @@
 """What the list of failures shows, as plain values for its template."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from archiver.core.model import Completeness
-from archiver.read.views import AttemptCell, CauseBrief, DecisiveLine, Facet, FacetsView, JobPage, JobRow
-from web.pages import links, marks, status, words
-from web.pages.query import ALL, FIELDS, ListQuery
+from archiver.read.views import AttemptCell, CauseBrief, DecisiveLine, Facet, FacetsView, FacetValue, JobPage, JobRow
+from web.pages import links, marks, overview, status, words
+from web.pages.choices import Choice
+from web.pages.feedback import title_of
+from web.pages.query import ALL, FIELDS, ListQuery, moment
 from web.pages.reasons import reason
 
 _TITLES = {
     "team": "Team",
+    "category": "Kind of cause",
+    "cause": "Cause",
     "namespace": "Namespace",
     "cluster": "Cluster",
     "queue": "Queue",
-    "category": "Kind of cause",
-    "cause": "Cause",
-    "completeness": "Evidence",
     "node": "Node",
+    "image": "Image",
+    "completeness": "Evidence",
 }
 _SHOWN = 8
 
@@ -41,16 +45,8 @@ class Row:
     place: str
     completeness: Completeness
     completeness_reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One thing to click: a tab, a chip, a facet's value, an export."""
-
-    label: str
-    href: str
-    count: str | None = None
-    is_current: bool = False
+    is_new: bool
+    group_href: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +57,53 @@ class FacetChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    headline: str
-    parts: tuple[str, ...]
+class Found:
+    """What was read for one list. ``seen`` has when each group of the page was seen first; ``note`` explains its time."""
+
+    page: JobPage
+    counted: FacetsView
+    seen: Mapping[str, datetime]
+    note: str
 
 
-def values(
-    query: ListQuery, page: JobPage, everything: FacetsView, counted: FacetsView, *, now: datetime
-) -> dict[str, object]:
-    """All that the template reads. ``everything`` counts without regard to status, ``counted`` what is listed."""
+def values(query: ListQuery, found: Found, *, now: datetime) -> dict[str, object]:
+    """All that the lower part of the template reads."""
+    page, since = found.page, moment(query.since, now)
     return {
         "heading": "Failures" if not query.statuses else "RayJobs",
         "search": query.text,
-        "summary": summary(everything, counted if not query.statuses else None),
-        "tabs": tabs(query, everything),
+        "note": found.note,
+        "tabs": tabs(query, found.counted),
         "chips": chips(query),
         "clear_href": query.without("choices").href,
-        "facets": facets(query, counted),
-        "rows": rows(page),
-        "empty": empty(query, everything),
+        "facets": facets(query, found.counted),
+        "facet_note": _facet_note(found.counted),
+        "rows": tuple(_row(row, is_new=_is_new(row, found.seen, since)) for row in page.rows),
+        "empty": empty(query, found.counted),
         "newer_href": query.at(page.prev_token, now).href if page.prev_token else None,
         "older_href": query.at(page.next_token, now).href if page.next_token else None,
-        "exports": exports(query),
+        "views": overview.views(),
+        "exports": exports(query, now),
         "commands": commands(query),
     }
 
 
-def rows(page: JobPage) -> tuple[Row, ...]:
-    return tuple(_row(row) for row in page.rows)
+def _is_new(row: JobRow, seen: Mapping[str, datetime], since: datetime | None) -> bool:
+    """A kind of failure that nobody saw before the time of the list."""
+    first = seen.get(row.fingerprint or "")
+    return first is not None and since is not None and first >= since
 
 
-def _row(row: JobRow) -> Row:
+def _facet_note(counted: FacetsView) -> str:
+    return f"Counted over the newest {words.number(counted.limit)}." if counted.capped else ""
+
+
+def shown(row: JobRow) -> Row:
+    """One row for a page that is no list of a time."""
+    return _row(row, is_new=False)
+
+
+def _row(row: JobRow, *, is_new: bool) -> Row:
     ran = words.duration(row.duration_seconds) if row.duration_seconds is not None else None
     cost = (f"{'runs' if row.status == 'running' else 'ran'} {ran}" if ran else None, _gpus(row.gpus))
     return Row(
@@ -113,6 +125,8 @@ def _row(row: JobRow) -> Row:
         place=words.place(row.decisive.source, row.decisive.line) if row.decisive else "",
         completeness=row.completeness,
         completeness_reason=row.completeness_reason,
+        is_new=is_new,
+        group_href=links.group(row.fingerprint) if row.fingerprint else None,
     )
 
 
@@ -138,55 +152,51 @@ def _decisive_href(row: JobRow) -> str | None:
     return links.log(row.uid, row.attempts[-1].number, line.artifact, line=line.line)
 
 
-def summary(everything: FacetsView, failures_only: FacetsView | None) -> Summary:
-    """The sentence at the top, exact up to the number that the facets looked at. Evidence is told of what has ended."""
-    if not everything.total:
-        return Summary("Nothing archived yet", ())
-    total = f"the newest {words.number(everything.total)}" if everything.capped else words.number(everything.total)
-    failures = _failures(everything)
-    headline = f"{words.number(failures)} of {total} RayJobs failed" if failures else "No RayJob failed"
-    lost = words.gpu_hours(everything.gpu_seconds_lost) + " lost" if everything.gpu_seconds_lost else None
-    of = None if failures else f"{total} looked at"
-    return Summary(headline, _present(of, lost, _evidence_words(failures_only) if failures_only else None))
-
-
 def _counts(facets: FacetsView, name: str) -> dict[str, int]:
     return {value.value: value.count for facet in facets.facets if facet.name == name for value in facet.values}
 
 
-def _failures(facets: FacetsView) -> int:
-    counts = _counts(facets, "statuses")
+def _failures(counts: Mapping[str, int]) -> int:
     return sum(counts.get(word, 0) for word in status.FAILURES)
 
 
-def _evidence_words(facets: FacetsView) -> str | None:
-    counts = _counts(facets, "completeness")
-    if not counts:
-        return None
-    parts = [f"{words.number(counts[key])} {word}" for key, word in _SHORT.items() if counts.get(key)]
-    return f"evidence: {', '.join(parts)}" if parts else "all evidence complete"
-
-
-_SHORT = {"partial": "with something missing", "lost": "lost"}
-
-
-def tabs(query: ListQuery, everything: FacetsView) -> tuple[Choice, ...]:
-    counts, failures = _counts(everything, "statuses"), _failures(everything)
-    tab_list = [("Failed", (), failures), ("Running", ("running",), counts.get("running", 0))]
-    tab_list += [("Succeeded", ("succeeded",), counts.get("succeeded", 0)), ("All", (ALL,), everything.total)]
-    more = "+" if everything.capped else ""
+def tabs(query: ListQuery, counted: FacetsView) -> tuple[Choice, ...]:
+    """By how they ended; the counts are of RayJobs, without regard to the choice of one tab."""
+    counts = _counts(counted, "statuses")
+    told = (
+        ("Failed", (), _failures(counts)),
+        ("Running", ("running",), counts.get("running", 0)),
+        ("Succeeded", ("succeeded",), counts.get("succeeded", 0)),
+        ("All", (ALL,), sum(counts.values())),
+    )
+    more = "+" if sum(counts.values()) >= counted.limit else ""
     return tuple(
         Choice(label, query.with_statuses(*statuses).href, f"{words.number(count)}{more}", query.statuses == statuses)
-        for label, statuses, count in tab_list
+        for label, statuses, count in told
     )
 
 
 def chips(query: ListQuery) -> tuple[Choice, ...]:
-    """What narrows the list, each with the address without it."""
-    made = [Choice(f"{name}: {value}", query.toggled(name, value).href) for name, value in query.choices]
-    texts = (("text", query.text, "name has"), ("since", query.since, "since"), ("until", query.until, "until"))
-    made += [Choice(f"{label} {value}", query.without(part).href) for part, value, label in texts if value]
+    """What narrows the list, each with the address without it. The usual times are chosen above, and are no chips."""
+    made = [Choice(_chip(name, value), query.toggled(name, value).href, title=value) for name, value in query.choices]
+    if query.text:
+        made.append(Choice(f"name has {query.text}", query.without("text").href))
+    if query.until:
+        made.append(Choice(overview.spoken(query), query.within(ALL).href))
     return tuple(made)
+
+
+def _chip(name: str, value: str) -> str:
+    return f"{_TITLES.get(name, name).lower() if name != 'category' else 'kind'}: {_value_words(name, value)}"
+
+
+def _value_words(name: str, value: str) -> str:
+    """A facet's value as people say it; what has no better words stays as it is."""
+    if name == "cause":
+        return title_of(value)
+    if name == "category":
+        return words.category(value)
+    return words.image(value) if name == "image" else value
 
 
 def facets(query: ListQuery, counted: FacetsView) -> tuple[FacetChoices, ...]:
@@ -200,15 +210,23 @@ def _facet(query: ListQuery, name: str, facet: Facet) -> FacetChoices:
     chosen = query.chosen(name)
     values = tuple(
         Choice(
-            value.value or "not said",
+            _value_words(name, value.value),
             query.toggled(name, value.value).href,
             words.number(value.count) + ("+" if value.capped else ""),
             value.value in chosen,
+            title=value.value,
         )
-        for value in facet.values[:_SHOWN]
-        if value.value
+        for value in _shown(facet, chosen)
     )
     return FacetChoices(name, _TITLES[name], values)
+
+
+def _shown(facet: Facet, chosen: Sequence[str]) -> list[FacetValue]:
+    """The most frequent values, and those that are chosen whatever their count."""
+    said = [value for value in facet.values if value.value]
+    known = {value.value for value in said}
+    rare = [value for value in said[_SHOWN:] if value.value in chosen]
+    return [*said[:_SHOWN], *rare, *(FacetValue(word, 0) for word in chosen if word not in known)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,21 +238,23 @@ class Empty:
     actions: tuple[Choice, ...] = ()
 
 
-def empty(query: ListQuery, everything: FacetsView) -> Empty:
+def empty(query: ListQuery, counted: FacetsView) -> Empty:
     if query.token:
         return Empty(
             "Nothing further",
             "There are no more RayJobs on this side.",
             (Choice("Back to the newest", query.newest().href),),
         )
-    if chips(query):
-        return Empty(
-            "No RayJob fits",
-            "Nothing in the archive fits all of what narrows this list.",
-            (Choice("Show it without narrowing", query.without("choices").href),),
-        )
-    if everything.total:
+    if query.choices or query.text:
+        steps = [Choice("Show it without narrowing", query.without("choices").href)]
+        steps += [Choice("Look at all time", query.within(ALL).href)] if query.since != ALL or query.until else []
+        return Empty("No RayJob fits", "Nothing in the archive fits all of what narrows this list.", tuple(steps))
+    if sum(_counts(counted, "statuses").values()):
         return Empty("Nothing here", _good_news(query), (Choice("Show all RayJobs", query.with_statuses(ALL).href),))
+    if query.since != ALL or query.until:
+        return Empty(
+            "Nothing here", "No RayJob ended in this time.", (Choice("Look at all time", query.within(ALL).href),)
+        )
     return Empty(
         "No RayJob has been seen yet",
         "The archiver keeps every RayJob from the moment it watches. Run one; it appears here within seconds.",
@@ -246,20 +266,29 @@ def _good_news(query: ListQuery) -> str:
     return "No archived RayJob failed." if not query.statuses else "No archived RayJob has this status."
 
 
-def exports(query: ListQuery) -> Sequence[Choice]:
-    params = query.params() | {"status": list(query.wanted_statuses)}
+def exports(query: ListQuery, now: datetime) -> Sequence[Choice]:
+    """The same list for programs; its times are written out, so that it stays the same list."""
+    params = query.absolute(now).params() | {"status": list(query.wanted_statuses)}
     return (
         Choice("CSV", links.csv(**params)),
         Choice("JSON", links.api_jobs(**params)),
+        Choice("NDJSON", links.api_export(**params)),
         Choice("This view as a link", query.href),
     )
 
 
+_FLAGS = ("team", "namespace", "cluster", "cause")
+
+
 def commands(query: ListQuery) -> tuple[str, ...]:
     """The same list in a terminal."""
-    flags = [f"--{name} {value}" for name, value in query.choices if name in ("team", "namespace", "status")]
-    flags += [f"--status {word}" for word in query.wanted_statuses]
-    if query.since:
-        flags.append(f"--since {query.since}")
+    pairs = [(name, value) for name, value in query.choices if name in _FLAGS]
+    pairs += [("status", word) for word in query.wanted_statuses]
+    pairs += [("query", query.text)] if query.text else []
+    pairs += [
+        (name, value) for name, value in (("since", query.since), ("until", query.until)) if value not in ("", ALL)
+    ]
     scope = next(iter(query.chosen("namespace")), None)
-    return (" ".join(["archiver jobs", *flags]), f"kubectl get rayjobs {'-n ' + scope if scope else '-A'}")
+    flags = [f"--{name} {shlex.quote(value)}" for name, value in pairs]
+    kubectl = f"kubectl get rayjobs {'-n ' + shlex.quote(scope) if scope else '-A'}"
+    return (" ".join(["archiver jobs", *flags]), kubectl)

@@ -20,8 +20,11 @@ FIELDS = {
     "cause": "causes",
     "completeness": "completeness",
     "node": "nodes",
+    "image": "images",
+    "group": "fingerprints",
 }
 ALL = "all"
+DAY, WEEK = "24h", "7d"
 MAX_VALUES = 50
 MAX_CHARS = 1_000
 _YEARS = range(1970, 9999)
@@ -59,6 +62,20 @@ class ListQuery:
             return FAILURES
         return () if ALL in self.statuses else self.statuses
 
+    @property
+    def has_range(self) -> bool:
+        """Whether the address says which time; a page's token is of a list whose time is written out."""
+        return bool(self.since or self.until or self.token)
+
+    def within(self, since: str, until: str = "") -> "ListQuery":
+        """Of another time."""
+        return replace(self, since=since, until=until, token="")
+
+    def absolute(self, now: datetime) -> "ListQuery":
+        """With its times written out, as the REST API takes them."""
+        since, until = (moment(text, now) for text in (self.since, self.until))
+        return replace(self, since=_written(since), until=_written(until), token="")
+
     def chosen(self, name: str) -> tuple[str, ...]:
         return tuple(value for key, value in self.choices if key == name)
 
@@ -70,8 +87,7 @@ class ListQuery:
 
     def at(self, token: str | None, now: datetime) -> "ListQuery":
         """Another page of the same list. Times become absolute: a page's token fits one filter only."""
-        since, until = (time.isoformat() if time else "" for time in (moment(self.since, now), moment(self.until, now)))
-        return replace(self, token=token or "", since=since, until=until)
+        return replace(self.absolute(now), token=token or "")
 
     def newest(self) -> "ListQuery":
         return replace(self, token="")
@@ -79,7 +95,9 @@ class ListQuery:
     def without(self, part: str) -> "ListQuery":
         """Without the text, the times, or (``choices``) everything that narrows."""
         if part == "choices":
-            return ListQuery(statuses=self.statuses)
+            return ListQuery(statuses=self.statuses, since=self.since, until=self.until)
+        if part == "until" and self.since == ALL:
+            return replace(self, token="", until="")
         emptied: dict[str, Any] = {part: ""}
         return replace(self, token="", **emptied)
 
@@ -115,8 +133,8 @@ def parse(pairs: Mapping[str, list[str]]) -> ListQuery:
 
 
 def moment(text: str, now: datetime) -> datetime | None:
-    """``24h`` before now, or an RFC 3339 time; None where nothing is given. Raises BadQuery."""
-    if not text:
+    """``24h`` before now, or an RFC 3339 time; None for nothing and for ``all``. Raises BadQuery."""
+    if not text or text == ALL:
         return None
     try:
         parsed = _relative(text, now) or datetime.fromisoformat(text)
@@ -132,3 +150,7 @@ def _relative(text: str, now: datetime) -> datetime | None:
     if text[-1] not in _UNITS or not (text[:-1].isascii() and text[:-1].isdecimal()):
         return None
     return now - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+
+
+def _written(time: datetime | None) -> str:
+    return time.isoformat().replace("+00:00", "Z") if time else ""

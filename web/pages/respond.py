@@ -10,8 +10,8 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
 from archiver.errors import ArchiverError, UserError
+from web.pages.choices import Choice
 from web.pages.environment import environment
-from web.pages.listing import Choice
 
 # No inline script or style anywhere, nothing from elsewhere, and no page may be framed.
 POLICY = "; ".join(
@@ -39,6 +39,12 @@ def render(template: str, values: Mapping[str, object], *, status_code: int = 20
     """One page. Values that every template reads have a default here."""
     text = environment().get_template(f"pages/{template}.html").render({**_SHARED, **values})
     return HTMLResponse(text, status_code=status_code, headers=HEADERS)
+
+
+def render_part(template: str, values: Mapping[str, object]) -> HTMLResponse:
+    """A piece of a page, for its script to put in place."""
+    text = environment().get_template(f"partials/{template}.html").render(values)
+    return HTMLResponse(text, headers=HEADERS)
 
 
 class PageRoute(APIRoute):

@@ -8,12 +8,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response, Streamin
 from archiver.read.views import AttemptView, JobView, PageRequest
 from web import urls
 from web.deps import CurrentViewer, Viewer
-from web.pages import export, links, listing, query
+from web.pages import export, links, listing, overview, query
 from web.pages import health as health_words
 from web.pages import log as log_words
 from web.pages.job_page import job_values
-from web.pages.log_page import log_values
-from web.pages.respond import PageRoute, not_found, render, utc_now
+from web.pages.log_page import GO_ON_SECONDS, log_values, mark_values, seek_values
+from web.pages.respond import PageRoute, not_found, render, render_part, utc_now
 
 ROWS = 50
 
@@ -22,21 +22,22 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 @router.get("/")
 async def failures(request: Request, viewer: CurrentViewer) -> Response:
-    asked = query.parse({name: request.query_params.getlist(name) for name in request.query_params})
     now = utc_now()
-    narrowed, wanted = asked.filter(now, any_status=True), asked.request(now, ROWS)
-    page, everything, counted = await asyncio.gather(
+    asked, note = await overview.with_range(viewer, _asked(request), now)
+    wanted = asked.request(now, ROWS)
+    page, counted, numbers = await asyncio.gather(
         viewer.reader.jobs(viewer.scope, wanted),
-        viewer.reader.facets(viewer.scope, narrowed),
         viewer.reader.facets(viewer.scope, wanted.filter),
+        viewer.reader.statistics.count(viewer.scope, wanted.filter, now=now),
     )
-    return render("list", {"page": "list", "now": now, **listing.values(asked, page, everything, counted, now=now)})
+    seen = await viewer.reader.groups.first_seen(viewer.scope, [row.fingerprint or "" for row in page.rows])
+    listed = listing.values(asked, listing.Found(page, counted, seen, note), now=now)
+    return render("list", {"page": "list", "now": now, **overview.values(asked, numbers, now=now), **listed})
 
 
 @router.get("/jobs.csv")
 async def jobs_csv(request: Request, viewer: CurrentViewer) -> Response:
-    asked = query.parse({name: request.query_params.getlist(name) for name in request.query_params})
-    wanted = asked.filter(utc_now())
+    wanted = _asked(request).filter(utc_now())
     first = await viewer.reader.jobs(viewer.scope, PageRequest(wanted, export.PAGE))
     rows = export.csv_lines(viewer, wanted, first)
     return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=export.HEADERS)
@@ -60,15 +61,17 @@ async def attempt(uid: str, number: int, request: Request, viewer: CurrentViewer
 
 @router.get("/jobs/{uid}/attempts/{number}/logs/{artifact:path}")
 async def log(uid: str, number: int, artifact: str, request: Request, viewer: CurrentViewer) -> Response:
-    asked = log_words.parse(dict(request.query_params))
-    window = asked.window(utc_now())
-    view, text = await asyncio.gather(
-        viewer.reader.job(viewer.scope, uid),
-        viewer.reader.log_window(viewer.scope, uid, number, artifact, window),
-    )
-    if view is None or text is None:
-        return not_found("log")
-    return render("log", log_values(view, log_words.LogAddress(uid, number, artifact), asked, text))
+    asked = log_words.parse(dict(request.query_params), request.query_params.getlist("with"))
+    address, notice = log_words.LogAddress(uid, number, artifact), ""
+    if request.query_params.get("part") == "marks":
+        return render_part("marks", await mark_values(viewer, address, asked, seconds=GO_ON_SECONDS))
+    if asked.seek:
+        line, notice = await seek_values(viewer, address, asked)
+        if line is not None:
+            return RedirectResponse(address.href(asked.at_line(line)), status_code=303)
+    view = await viewer.reader.job(viewer.scope, uid)
+    values = await log_values(viewer, view, address, asked, asked.window(utc_now())) if view else None
+    return not_found("log") if values is None else render("log", {"notice": notice, **values})
 
 
 @router.get("/{cluster}/{namespace}/{name}")
@@ -82,6 +85,10 @@ async def named(cluster: str, namespace: str, name: str, viewer: CurrentViewer) 
 async def anything_else(path: str) -> Response:
     _leave_to_api(path)
     return not_found("page")
+
+
+def _asked(request: Request) -> query.ListQuery:
+    return query.parse({name: request.query_params.getlist(name) for name in request.query_params})
 
 
 def _leave_to_api(path: str) -> None:

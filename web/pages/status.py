@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 from archiver.core.model import Completeness
+from archiver.read.views import FAILURES
+
+__all__ = ["EDGES", "FAILURES", "Mark", "completeness_mark", "mark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,6 @@ _MARKS = {
     "invalid": Mark("✕", "invalid", "is-bad", "was refused as invalid"),
     "running": Mark("…", "running", "is-busy", "is running"),
 }
-# What the list of failures shows unless it is told otherwise.
-FAILURES = ("failed", "retried", "invalid", "deleted")
 EDGES = {"is-bad": "is-bad-edge", "is-good": "is-good-edge", "is-busy": "is-busy-edge"}
 
 _COMPLETENESS = {

@@ -91,6 +91,32 @@ def gpu_hours(seconds: float) -> str:
     return f"{hours:,.0f} GPU-hours" if hours >= 10 else f"{hours:.1f} GPU-hours"
 
 
+def category(word: str) -> str:
+    """A category of causes in words."""
+    return word.replace("-", " ") or "no verdict yet"
+
+
+def chance(odds: float) -> str:
+    """How improbable, as people say it: ``1 in 5,000``."""
+    if odds >= 0.5:
+        return "as chance has it"
+    if odds < 1e-6:
+        return "less than 1 in a million"
+    return f"1 in {number(round(1 / odds))}"
+
+
+def image(name: str) -> str:
+    """A digest's beginning; a name with its tag as it stands, without the registry's path."""
+    head, colon, digest = name.rpartition("sha256:")
+    return f"sha256:{digest[:12]}" if colon else short(head.rpartition("/")[2] or name.rpartition("/")[2], 40)
+
+
+def hours(seconds: float) -> str:
+    """GPU-hours without their unit, for columns that name it."""
+    value = seconds / _HOUR
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"
+
+
 def certainty(brief: CauseBrief) -> str:
     """The word with its number: ``sure (0.97)``."""
     return (
@@ -169,3 +195,9 @@ def margin(seconds: float | None) -> str:
     if seconds < 0:
         return f"{duration(-seconds)} after the cluster was deleted"
     return f"{duration(seconds)} before the cluster was deleted"
+
+
+def short_name(artifact: str) -> str:
+    """A log's name as a column beside its lines: without its folder and ending, at most 20 characters."""
+    name = artifact.rpartition("/")[2].removesuffix(".log")
+    return name if len(name) <= 20 else f"{name[:9]}…{name[-10:]}"
