@@ -51,7 +51,8 @@ class ObjectStore(Protocol):
         """Objects below a prefix in key order, those after ``after`` only."""
 
     async def compose(self, sources: Sequence[str], key: str, *, tail: bytes = b"") -> ObjectInfo:
-        """Writes the concatenation of objects and ``tail`` as one object, with bounded memory."""
+        """Writes the concatenation of objects and ``tail`` as one object, with bounded memory. DataError where one of them
+        is not there."""
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Removes objects; one that is not there is no error."""

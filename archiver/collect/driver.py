@@ -30,6 +30,8 @@ _RECORD_EVERY_SECONDS = 1.0
 _SLOWER = 4
 _DENIED_WAIT_SECONDS = 30.0
 _DENIED_AT_THE_END = 3
+# a head that lives on after the job, and fails for as long, will not give the file any more
+_UNREADABLE_SECONDS = 300.0
 _log = structlog.get_logger()
 
 
@@ -66,6 +68,7 @@ class TailEnd(Enum):
 
     OVER = "over"
     LOST = "lost"
+    UNREADABLE = "unreadable"
     DENIED = "denied"
     NEXT_SESSION = "next-session"  # the head came back with another session: its file is a log of its own
 
@@ -83,6 +86,7 @@ class _Progress:
     last_error: str = ""
     run: tuple[str, int] | None = None
     chunk_bytes: int = CHUNK_BYTES
+    failing_since: float | None = None
 
 
 class _AnotherSession(Exception):
@@ -127,6 +131,7 @@ class DriverTail:
                 if await self._step(head):
                     return TailEnd.OVER
                 failures = denials = 0
+                self._progress.failing_since = None
                 await self._view.wait_change(self._pace())
             except _AnotherSession:
                 await self._note(GapReason.SOURCE_GONE, "the head restarted, and the files of its session are gone")
@@ -139,6 +144,9 @@ class DriverTail:
                 await self._wait_after(denials, error, cap=_DENIED_WAIT_SECONDS)
             except RayError as error:
                 failures += 1
+                if self._is_hopeless():
+                    await self._note(GapReason.UNREADABLE, f"Ray does not give the driver's log: {error}")
+                    return TailEnd.UNREADABLE
                 await self._wait_after(failures, error, cap=2.0)
         await self._head_lost()
         return TailEnd.LOST
@@ -146,6 +154,12 @@ class DriverTail:
     async def _wait_after(self, failures: int, error: RayError, *, cap: float) -> None:
         self._progress.last_error = str(error)
         await self._view.wait_change(backoff_seconds(failures, random.random(), first=self._pace_seconds, cap=cap))
+
+    def _is_hopeless(self) -> bool:
+        """Whether the job is over and its head has only failed for long."""
+        now, progress = self._monotonic(), self._progress
+        progress.failing_since = now if progress.failing_since is None else progress.failing_since
+        return self._view.is_job_over() and now - progress.failing_since > _UNREADABLE_SECONDS
 
     def _pace(self) -> float:
         if self._view.is_ending():

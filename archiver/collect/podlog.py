@@ -28,6 +28,8 @@ from archiver.ports import LogRequest, PodLogs
 _LATE = timedelta(seconds=30)
 _DENIED_WAIT_SECONDS = 30.0
 _MOST_REFUSALS = 5
+# an API server may be away for as long; what still fails after that, of a container that is over, will not come back
+_UNREADABLE_SECONDS = 600.0
 # after a clean end, so long for the pod's status to say whether the container ended; it is posted within a second
 _STATUS_SECONDS = 2.0
 _GONE_STATUS_SECONDS = 5.0
@@ -65,6 +67,7 @@ class PassEnd(Enum):
     GONE = "gone"
     NOT_READY = "not-ready"
     DENIED = "denied"
+    REFUSED = "refused"  # an answer that no trying again would change
 
 
 @dataclass(slots=True)
@@ -90,6 +93,7 @@ class LogFollower:
         self._attached: datetime | None = None
         self._was_clean = False
         self._broken: Seam | None = None
+        self._failing_since: float | None = None
 
     async def follow(self) -> None:
         """Reads until the end. Raises only what the stream's writer raises for good."""
@@ -103,11 +107,14 @@ class LogFollower:
             if last.end is PassEnd.DENIED and self._is_over() and quiet > 1:
                 await self._denied(last.detail)
                 return
+            if self._is_hopeless(last, quiet):
+                await self._unreadable(last.detail)
+                return
             if last.end is PassEnd.EOF:
                 self._was_clean = True
                 if not last.brought and self._is_over():
                     return
-            elif last.end is PassEnd.CUT:
+            elif last.end in (PassEnd.CUT, PassEnd.REFUSED):
                 self._was_clean = False
             await self._pause(last, quiet)
 
@@ -116,6 +123,19 @@ class LogFollower:
 
     def _is_refused(self, quiet: int) -> bool:
         return self._is_over() and quiet > _MOST_REFUSALS
+
+    def _is_hopeless(self, last: _Pass, quiet: int) -> bool:
+        """Whether an error will not go away: only of a container that is over can nothing better be hoped for."""
+        now = self._view.monotonic()
+        is_failing = last.end in (PassEnd.CUT, PassEnd.REFUSED) and not last.brought
+        if not is_failing:
+            self._failing_since = None
+            return False
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if not self._is_over():
+            return False
+        is_final = last.end is PassEnd.REFUSED and quiet > _MOST_REFUSALS
+        return is_final or now - self._failing_since > _UNREADABLE_SECONDS
 
     async def _pause(self, last: _Pass, quiet: int) -> None:
         if last.end is PassEnd.EOF:
@@ -222,6 +242,12 @@ class LogFollower:
         since = to_time(self._writer.checkpoint.time)
         await self._gap(GapReason.DENIED, f"the archiver may not read it: {detail}", since, self._now())
 
+    async def _unreadable(self, detail: str) -> None:
+        if self._leftover:
+            await self._leftover()
+        since = to_time(self._writer.checkpoint.time)
+        await self._gap(GapReason.UNREADABLE, f"its log could not be read to its end: {detail}", since, self._now())
+
     async def _check_beginning(self, first_line: datetime | None) -> None:
         """An archiver that came late may have found only the newest of several files."""
         started = self._view.started_at(self._run)
@@ -243,4 +269,6 @@ def _end_of(error: KubeError) -> PassEnd:
         return PassEnd.GONE
     if isinstance(error, KubeNotReady):
         return PassEnd.NOT_READY
-    return PassEnd.DENIED if isinstance(error, KubeDenied) else PassEnd.CUT
+    if isinstance(error, KubeDenied):
+        return PassEnd.DENIED
+    return PassEnd.CUT if error.retryable else PassEnd.REFUSED

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
+import structlog
+
 from archiver.core import keys
 from archiver.core.frames import FrameTable
 from archiver.core.lines import Block, to_time
@@ -17,6 +19,7 @@ from archiver.store.parts import Part, list_parts, read_frames, read_part
 from archiver.store.spool import StreamId
 
 _READERS = 8
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +67,57 @@ class Sealer:
         self._codec = codec
 
     async def seal(self, stream: StreamId, state: StreamState, written: Written | None) -> Sealed:
-        """``state`` is the stream's after its last part. Raises DataError where the parts are not what they should be."""
-        key = keys.artifact_key(stream.prefix, stream.name)
-        sealed = await read_part(self._store, key, self._codec)
+        """``state`` is the stream's after its last part. Where the parts are not what they should be, what can still be
+        read is sealed, and the rest is a gap: no trying again would bring it back."""
+        sealed = await self._readable(keys.artifact_key(stream.prefix, stream.name))
         if sealed is not None and sealed.footer.state.next_sequence == state.next_sequence:
             return _facts(sealed)
+        try:
+            return await self._seal_whole(stream, state, written, sealed)
+        except DataError as damage:
+            _log.error("archived log damaged", artifact=stream.name, prefix=stream.prefix, error=str(damage))
+            return await self._salvage(stream, state, str(damage))
+
+    async def _seal_whole(
+        self, stream: StreamId, state: StreamState, written: Written | None, sealed: Part | None
+    ) -> Sealed:
+        key = keys.artifact_key(stream.prefix, stream.name)
         parts = list(written.parts) if written else await self._read_parts(stream, state, sealed)
         layout = await self._lay_out(stream, parts)
         _compare(stream, layout, state)
         in_order = written is not None and layout.pieces == parts
         checksum = written.sha256 if written and in_order else await self._checksum(layout.pieces)
         return await self._write(key, layout, checksum, _final(state, layout))
+
+    async def _salvage(self, stream: StreamId, state: StreamState, damage: str) -> Sealed:
+        key = keys.artifact_key(stream.prefix, stream.name)
+        found, sealed = await list_parts(self._store, stream), await self._readable(key)
+        if sealed is not None and sealed.footer.state.next_sequence >= state.next_sequence:
+            return _facts(sealed)  # another process has sealed it meanwhile, and its parts are gone by right
+        parts = [part for number in sorted(found) if (part := await self._whole(found[number])) is not None]
+        if sealed is not None and 0 not in found and await self._whole(sealed.key) is not None:
+            parts = [sealed, *parts]
+        layout = await self._lay_out(stream, parts)
+        gap = Gap(GapReason.UNREADABLE, f"a stored piece of this log is damaged: {damage}", layout.newlines)
+        left = replace(state, gaps=(*state.gaps, gap), ends_line=layout.ends_line)
+        return await self._write(key, layout, await self._checksum(layout.pieces), _final(left, layout))
+
+    async def _whole(self, key: str) -> Part | None:
+        """A part all of whose text can be read and is what was written; None for any other."""
+        part = await self._readable(key)
+        try:
+            if part is not None:
+                await self._checksum([part])
+        except DataError:
+            return None
+        return part
+
+    async def _readable(self, key: str) -> Part | None:
+        try:
+            return await read_part(self._store, key, self._codec)
+        except DataError as error:
+            _log.error("stored object unreadable", key=key, error=str(error))
+            return None
 
     async def discard(self, stream: StreamId) -> None:
         """Raises StoreError where there is no sealed object."""

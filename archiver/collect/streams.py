@@ -4,6 +4,8 @@ stream_writer; what is sealed through stream_seal."""
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -17,10 +19,10 @@ from archiver.collect.stream_writer import StreamPiece, StreamWriter
 from archiver.core import keys
 from archiver.core.model import LogSource
 from archiver.core.segments import StreamState, decode_footer
-from archiver.errors import SpoolFull, StoreError
+from archiver.errors import DataError, SpoolFull, StoreError
 from archiver.ports import ObjectStore
 from archiver.store.codec import ZstdCodec
-from archiver.store.parts import stored_state, unsealed_names
+from archiver.store.parts import readable_text, stored_state, unsealed_names
 from archiver.store.reader import LogReader
 from archiver.store.spool import Document, Spool, StreamId
 from archiver.store.uploader import Uploader
@@ -131,7 +133,13 @@ class Streams:
         """The lines that the store has of a stream, without their newlines: for streams that are small by nature."""
         stream = StreamId(attempt_prefix, name)
         await self._uploader.lane(stream).settled.wait()
-        text = await self._reader.read_bytes(keys.artifact_key(attempt_prefix, name), 0, _READ_BACK_BYTES)
+        key = keys.artifact_key(attempt_prefix, name)
+        try:
+            text = await self._reader.read_bytes(key, 0, _READ_BACK_BYTES)
+        except DataError as error:
+            # waiting would not mend it, and an attempt must not stand still for it
+            _log.error("stored stream damaged, going on with the rest", key=key, error=str(error))
+            text = await readable_text(self._store, stream, self._codec, limit_bytes=_READ_BACK_BYTES)
         return (text or b"").splitlines()
 
     async def forget(self, writer: StreamWriter) -> None:
@@ -204,8 +212,7 @@ class Streams:
     async def _known_state(self, stream: StreamId) -> tuple[StreamState, bool]:
         """The stream's state, and whether the store has confirmed it."""
         queued = await asyncio.to_thread(self._spool.queued, stream)
-        body = await asyncio.to_thread(self._spool.read_part, stream, queued[-1]) if queued else None
-        local = decode_footer(body, self._codec)[0].state if body else StreamState()
+        local = await self._spooled_state(stream, queued)
         try:
             async with asyncio.timeout(_STORE_SECONDS):
                 stored = await stored_state(self._store, stream, self._codec)
@@ -214,6 +221,15 @@ class Streams:
         if stored is None or stored.next_sequence < local.next_sequence:
             return local, True
         return stored, True
+
+    async def _spooled_state(self, stream: StreamId, queued: list[int]) -> StreamState:
+        """Of the newest part in the spool that can be read; the numbers of those that cannot are taken all the same."""
+        for sequence in reversed(queued):
+            body = await asyncio.to_thread(self._spool.read_part, stream, sequence)
+            with suppress(DataError):
+                state = decode_footer(body or b"", self._codec)[0].state
+                return replace(state, next_sequence=queued[-1] + 1)
+        return StreamState(next_sequence=queued[-1] + 1 if queued else 0)
 
     async def _tail(self, stream: StreamId, state: StreamState, *, is_certain: bool) -> list[WalRecord]:
         """The write-ahead file that goes on from the state; one that belongs to another past is dropped."""

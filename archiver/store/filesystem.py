@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-from archiver.errors import StoreConflict, StoreDenied, StoreError, StoreNoBucket, StoreUnavailable
+from archiver.errors import DataError, StoreConflict, StoreDenied, StoreError, StoreNoBucket, StoreUnavailable
 from archiver.ports import ObjectInfo
 
 _COPY_BYTES = 1024 * 1024
@@ -92,7 +92,7 @@ class FilesystemStore:
         for source in sources:
             path = self._path(source)
             if not path.is_file():
-                raise StoreError(f"cannot compose: {source} is not there")
+                raise DataError(f"cannot compose: {source} is not there")
             with path.open("rb") as file:
                 while piece := file.read(_COPY_BYTES):
                     yield piece

@@ -19,7 +19,7 @@ from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
 from archiver.core.backoff import backoff_seconds
-from archiver.errors import StoreConflict, StoreError, StoreUnavailable
+from archiver.errors import DataError, StoreConflict, StoreError, StoreUnavailable
 from archiver.ports import ObjectInfo
 from archiver.store.plan import UPLOAD_BYTES, Copy, Step, Upload, plan_compose
 from archiver.store.s3_errors import error_code, translate
@@ -164,7 +164,7 @@ class S3Store:
             async with limit:
                 info = await self.head(source)
             if info is None:
-                raise StoreError(f"cannot compose: {source} is not there")
+                raise DataError(f"cannot compose: {source} is not there")
             return source, info.size_bytes
 
         sized = await asyncio.gather(*(size(source) for source in sources))

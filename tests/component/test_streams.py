@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archiver.core import keys
 from archiver.core.lines import arrived, to_time
 from archiver.core.model import Gap, GapReason
 from archiver.core.resume import SeamState
-from archiver.errors import DataError, StoreConflict, StoreError
+from archiver.errors import StoreConflict, StoreError
 from archiver.store.codec import ZstdCodec, decompress_all
 from archiver.store.filesystem import FilesystemStore
 from archiver.store.parts import read_footer
@@ -169,27 +168,6 @@ async def test_parts_are_not_discarded_before_the_seal(store: FilesystemStore, t
         await writer.flush()
         with pytest.raises(StoreError, match="not sealed"):
             await writer.discard_parts()
-
-
-async def test_a_part_that_was_damaged_in_the_store_stops_the_seal(store: FilesystemStore, tmp_path: Path) -> None:
-    async with running(store, tmp_path / "spool") as streams:
-        writer = await streams.open(PREFIX, NAME, now=NOW)
-        await writer.write_lines(block_of(log(0, 1000)))
-        await writer.flush()
-        await streams.settle(PREFIX)
-    key = keys.part_key(PREFIX, NAME, 0)
-    body = bytearray(await store.get(key) or b"")
-    body[20] ^= 255
-    await store.put(key, bytes(body))
-    async with running(store, tmp_path / "spool") as streams:
-        writer = await streams.open(PREFIX, NAME, now=NOW)
-        with pytest.raises(DataError):
-            await writer.seal()
-    await store.delete([key])
-    await store.put(keys.part_key(PREFIX, NAME, 1), bytes(body))
-    async with running(store, tmp_path / "spool2") as streams:
-        with pytest.raises(DataError, match=r"part 0 .* is missing"):
-            await (await streams.open(PREFIX, NAME, now=NOW)).seal()
 
 
 async def test_documents_go_through_the_spool(store: FilesystemStore, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archiver.errors import StoreConflict, StoreError
+from archiver.errors import DataError, StoreConflict
 from archiver.ports import ObjectStore
 from archiver.store.filesystem import FilesystemStore
 from archiver.store.plan import UPLOAD_BYTES
@@ -160,7 +160,7 @@ async def test_an_object_may_be_composed_onto_itself(store: ObjectStore) -> None
 async def test_composing_what_is_not_there_is_an_error_and_changes_nothing(store: ObjectStore) -> None:
     await store.put("there", b"1")
     await store.put("target", b"before")
-    with pytest.raises(StoreError):
+    with pytest.raises(DataError):
         await store.compose(["there", "missing"], "target")
     assert await store.get("target") == b"before"
 
