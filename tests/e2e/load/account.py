@@ -45,6 +45,7 @@ def account(harvest: Harvest, expected_uids: Sequence[str]) -> Account:
             result.wrong.append(f"{wrote.submission}: its driver ran, and no attempt is archived")
         else:
             _add_run(result, wrote, kept)
+    result.wrong += [harvest.not_final] if harvest.not_final else []
     twice = list(_twice(harvest, expected_uids))
     result.duplicates = len(twice)
     result.wrong += twice

@@ -53,6 +53,7 @@ class Harvest:
     wrote: list[Wrote]
     kept: list[Kept]
     listed: list[str]  # uids in the archive's list, as often as they are there
+    not_final: str = ""  # what was still not archived for good, in words
 
 
 class Harvester:
@@ -62,12 +63,17 @@ class Harvester:
         self._kube, self._archiver, self._namespace, self._truth = kube, archiver, namespace, truth
 
     async def gather(self, uids: Iterable[str]) -> Harvest:
-        """Waits until all that the archive has of the RayJobs is final. TimeoutError names what stays open."""
-        wanted = set(uids)
-        await until("not archived for good", lambda: self._is_final(wanted), seconds=ARCHIVED_SECONDS, poll_seconds=5.0)
+        """Waits until all that the archive has of the RayJobs is final, or for ARCHIVED_SECONDS."""
+        wanted, not_final = set(uids), ""
+        try:
+            await until(
+                "not archived for good", lambda: self._is_final(wanted), seconds=ARCHIVED_SECONDS, poll_seconds=5
+            )
+        except TimeoutError as error:
+            not_final = str(error)
         listed = await self._listed()
         kept = [one for uid in dict.fromkeys(listed) for one in await self._kept(uid)]
-        return Harvest(await self._wrote(), kept, listed)
+        return Harvest(await self._wrote(), kept, listed, not_final)
 
     async def _is_final(self, wanted: set[str]) -> bool:
         """Takes out of `wanted` what is final; LookupError names what is left."""

@@ -43,33 +43,40 @@ class Board:
 
 @dataclass(slots=True)
 class Stage:
-    """`ended` counts the members whose RayJob is over: the faults come by it."""
+    """`ended` counts the members whose RayJob is over: the faults come by it. `stuck` says whose never was."""
 
     kube: Kube
     board: Board
     images: dict[str, str]
     at_once: asyncio.Semaphore
     ended: int = 0
+    stuck: list[str] = field(default_factory=list)
     _waiting: dict[int, asyncio.Event] = field(default_factory=dict)
 
     async def play(self, member: Member) -> None:
-        """Until the RayJob is over, or gone where the user deletes it. TimeoutError names what did not come."""
+        """Until the RayJob is over, or gone where the user deletes it. The others go on where one gets stuck."""
         async with self.at_once:
-            await self._insist(f"{member.name} is not created", lambda: self._apply(member))
-            await self._wait(member, "is not seen", lambda: member.name in self.board.uids)
-            if member.mode == "InteractiveMode":
-                await self._wait(member, "does not wait", lambda: self._has_deployment_status(member, "Waiting"))
-                await self._insist(f"{member.name} is not submitted", lambda: self._submit(member))
-            if member.is_deleted:
-                await self._wait(member, "does not run", lambda: self._is_running(member))
-                await self._insist(f"{member.name} is not deleted", lambda: self._delete(member))
-                await self._wait(member, "is not gone", lambda: member.name not in self.board.jobs)
-            else:
-                await self._wait(member, "is not over", lambda: self._has_deployment_status(member, *OVER))
+            try:
+                await self._play(member)
+            except TimeoutError as error:
+                self.stuck.append(str(error))
         self.ended += 1
         for count, reached in self._waiting.items():
             if self.ended >= count:
                 reached.set()
+
+    async def _play(self, member: Member) -> None:
+        await self._insist(f"{member.name} is not created", lambda: self._apply(member))
+        await self._wait(member, "is not seen", lambda: member.name in self.board.uids)
+        if member.mode == "InteractiveMode":
+            await self._wait(member, "does not wait", lambda: self._has_deployment_status(member, "Waiting"))
+            await self._insist(f"{member.name} is not submitted", lambda: self._submit(member))
+        if member.is_deleted:
+            await self._wait(member, "does not run", lambda: self._is_running(member))
+            await self._insist(f"{member.name} is not deleted", lambda: self._delete(member))
+            await self._wait(member, "is not gone", lambda: member.name not in self.board.jobs)
+        else:
+            await self._wait(member, "is not over", lambda: self._has_deployment_status(member, *OVER))
 
     async def has_ended(self, count: int) -> None:
         """Returns once so many members are over."""

@@ -44,11 +44,13 @@ async def test_loses_nothing_without_a_word_and_has_nothing_twice(
     try:
         await Truth(kube, truths, connection.images["base"]).start()
         began = monotonic()
-        board = await _let_run(members, kube, connection, namespace, faults)
-        figures += _course(members, faults, monotonic() - began)
+        stage = await _let_run(members, kube, connection, namespace, faults)
+        board = stage.board
+        figures += [*_course(members, faults, monotonic() - began), *(f"STUCK           {one}" for one in stage.stuck)]
         result = account(await Harvester(kube, archiver, namespace, truths).gather(board.uids.values()), _uids(board))
         verdict = await _verify(archiver, connection, run)
         figures += [*report(result), f"verify          {verdict[1]}"]
+        assert not stage.stuck, "\n".join(stage.stuck)
         _assert_nothing_is_lost(result, members)
         assert verdict[0] == 0, verdict[1]
     finally:
@@ -58,7 +60,7 @@ async def test_loses_nothing_without_a_word_and_has_nothing_twice(
 
 async def _let_run(
     members: list[crowd.Member], kube: Kube, connection: Connection, namespace: str, faults: Faults
-) -> Board:
+) -> Stage:
     """Returns when every RayJob is over and every fault was brought about."""
     for document in crowd.setting(namespace, connection.images):
         await kube.apply(document)
@@ -74,7 +76,7 @@ async def _let_run(
             group.create_task(faults.follow(stage, len(members)), name="faults")
     finally:
         following.cancel()
-    return board
+    return stage
 
 
 async def _is_ready(kube: Kube, namespace: str) -> bool:
