@@ -45,6 +45,7 @@ from archiver.settings import Settings
 from archiver.store.bucket import init_bucket
 from archiver.store.codec import ZstdCodec
 from archiver.store.filesystem import FilesystemStore
+from archiver.store.notes import Notes
 from archiver.store.reader import LogReader
 from archiver.store.s3 import S3Options, S3Store
 from archiver.telemetry import Metrics
@@ -150,7 +151,9 @@ class _Work:
         streams = Streams(archive.store, settings.spool_path, spool_limit_bytes=settings.spool_limit_bytes)
         await streams.start()
         stack.push_async_callback(streams.close)
-        catalog = Catalog(archive.store, prefix=archive.prefix, cluster=settings.cluster)
+        notes = Notes(settings.spool_path / "attempts")
+        catalog = Catalog(archive.store, notes, prefix=archive.prefix, cluster=settings.cluster)
+        await catalog.start()
         indexer = Indexer(self._write_row, catalog, metrics)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         objects = ApiServerObjects(self._transport)

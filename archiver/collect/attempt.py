@@ -91,7 +91,7 @@ class AttemptCapture:
         self._driver_run: tuple[str, int] | None = None
         self._ended_at: float | None = None
         self._saved_at: float | None = None
-        self._is_dirty, self._is_marked, self._has_token = True, False, False
+        self._is_dirty, self._has_token = True, False
         self._has_looked = False  # all that the cluster offers was started once: only then can something be over
 
     # -- what others call
@@ -127,6 +127,7 @@ class AttemptCapture:
             try:
                 # first what an earlier process knew
                 await self._keep_trying(self._recall, "recall")
+                await self._closing.note()
                 for name, work in (("journal", self._intake.write_on), ("watch", self._watch), ("hold", self._hold_on)):
                     self._work(name, work)
                 await self._commit_until_done()
@@ -146,6 +147,7 @@ class AttemptCapture:
             self._logs.ensure(self.state.wanted())
             self._ensure_ray()
             self._has_looked = is_known
+            await self._closing.note()
             while self._view.records:
                 await self._ray.keep_record(self._view.records[0])
                 self._view.records.popleft()
@@ -247,7 +249,7 @@ class AttemptCapture:
 
     async def _commit(self) -> bool:
         """What is due now of the way to the archive. True when the attempt is archived."""
-        await self._ensure_mark()
+        await self._closing.mark()
         if self.state.ended and self._ended_at is None:
             self._ended_at = self._tools.monotonic()
         if self._closing.safe_at is None and self._is_telling_safe():
@@ -391,8 +393,3 @@ class AttemptCapture:
             self._tools.metrics.errors_total.labels(task_name.split(" ", 1)[0]).inc()
             await asyncio.sleep(backoff_seconds(failures, random.random()))
         self._pulse.beat()
-
-    async def _ensure_mark(self) -> None:
-        if not self._is_marked:
-            await self._tools.catalog.mark_open(self.state.attempt, self.created)
-            self._is_marked = True

@@ -1,9 +1,13 @@
 """Which attempts the archive already knows: manifests below a RayJob's prefix, and the marks of those still open.
 
+The same marks lie on the local disk, with the RayCluster of each attempt: a process that is killed while the store is away
+must not take the next attempt for the one before it.
+
 An open mark is put before the first byte of an attempt and taken away when its final manifest is in the index. After a
 crash the marks say what to finish, without Postgres and without listing the bucket.
 """
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ from archiver.core.objects import parse_moment, text
 from archiver.errors import DataError
 from archiver.ports import ObjectStore
 from archiver.store.codec import decompress_all
+from archiver.store.notes import Notes
 
 _MARKS = "_open"
 _DOCUMENT_BYTES = 128 << 20
@@ -30,25 +35,50 @@ class OpenAttempt:
 
     attempt: AttemptId
     created: datetime
+    ray_cluster: str = ""
 
 
 class Catalog:
-    """Manifests and marks of one Kubernetes cluster in one bucket. Raises the StoreError tree."""
+    """Manifests and marks of one Kubernetes cluster in one bucket. Raises the StoreError tree.
 
-    def __init__(self, store: ObjectStore, *, prefix: str, cluster: str) -> None:
+    ``notes`` is where the marks are kept locally; ``start`` reads them.
+    """
+
+    def __init__(self, store: ObjectStore, notes: Notes, *, prefix: str, cluster: str) -> None:
         self._store = store
+        self._notes = notes
+        self._noted: dict[AttemptId, OpenAttempt] = {}
         self._prefix = prefix
         self._marks = f"{prefix.strip('/')}/{keys.LAYOUT}/{_MARKS}/{keys.encode_name(cluster)}/".lstrip("/")
+
+    async def start(self) -> None:
+        """Reads what an earlier process has noted. Raises UserError."""
+        await asyncio.to_thread(self._notes.open)
+        found = [_read_mark(body) for body in await asyncio.to_thread(self._notes.read_all)]
+        self._noted = {mark.attempt: mark for mark in found if mark is not None}
+
+    def noted(self, rayjob_uid: str) -> list[OpenAttempt]:
+        """What is noted locally of the attempts of a RayJob, by number."""
+        marks = [mark for mark in self._noted.values() if mark.attempt.rayjob.uid == rayjob_uid]
+        return sorted(marks, key=lambda mark: mark.attempt.number)
+
+    async def note(self, attempt: AttemptId, created: datetime, ray_cluster: str) -> None:
+        """Notes an attempt on the local disk, before its first byte. Raises SpoolFull."""
+        mark = OpenAttempt(attempt, created, ray_cluster)
+        if self._noted.get(attempt) != mark:
+            await asyncio.to_thread(self._notes.write, self._mark(attempt), _mark_body(mark))
+            self._noted[attempt] = mark
 
     def attempt_prefix(self, attempt: AttemptId, created: datetime) -> str:
         return keys.attempt_prefix(keys.place_of(self._prefix, attempt.rayjob, created), attempt.number)
 
     async def manifests(self, rayjob: RayJobId, created: datetime) -> list[Manifest]:
-        """Every attempt of a RayJob that has a manifest, by number."""
+        """Every attempt of a RayJob that has a manifest, by number. One that was only noted may have none yet."""
         found: list[Manifest] = []
+        noted = {mark.attempt.number for mark in self.noted(rayjob.uid)}
         number = 1
-        while manifest := await self.manifest(AttemptId(rayjob, number), created):
-            found.append(manifest)
+        while (manifest := await self.manifest(AttemptId(rayjob, number), created)) or number in noted:
+            found += [manifest] if manifest else []
             number += 1
         return found
 
@@ -80,34 +110,42 @@ class Catalog:
         return key
 
     async def mark_open(self, attempt: AttemptId, created: datetime) -> None:
-        job = attempt.rayjob
-        body = {
-            "namespace": job.namespace,
-            "name": job.name,
-            "uid": job.uid,
-            "cluster": job.cluster,
-            "attempt": attempt.number,
-            "created": created.isoformat(),
-        }
-        await self._store.put(self._mark(attempt), json.dumps(body).encode())
+        await self._store.put(self._mark(attempt), _mark_body(OpenAttempt(attempt, created)))
 
     async def unmark(self, attempts: Sequence[AttemptId]) -> None:
         await self._store.delete([self._mark(attempt) for attempt in attempts])
+        for attempt in attempts:
+            self._noted.pop(attempt, None)
+            await asyncio.to_thread(self._notes.drop, self._mark(attempt))
 
     async def open_attempts(self) -> list[OpenAttempt]:
         """What earlier processes left unfinished."""
-        found = []
+        found = list(self._noted.values())
         async for entry in self._store.list(self._marks):
             body = await self._store.get(entry.key)
             attempt = _read_mark(body or b"")
             if attempt is None:
                 _log.error("open mark unreadable", key=entry.key)
-            else:
+            elif attempt.attempt not in self._noted:
                 found.append(attempt)
         return found
 
     def _mark(self, attempt: AttemptId) -> str:
         return f"{self._marks}{keys.encode_name(attempt.rayjob.uid)}-{attempt.number:03d}.json"
+
+
+def _mark_body(mark: OpenAttempt) -> bytes:
+    job = mark.attempt.rayjob
+    body = {
+        "namespace": job.namespace,
+        "name": job.name,
+        "uid": job.uid,
+        "cluster": job.cluster,
+        "attempt": mark.attempt.number,
+        "created": mark.created.isoformat(),
+        "ray_cluster": mark.ray_cluster,
+    }
+    return json.dumps(body).encode()
 
 
 def _read_mark(body: bytes) -> OpenAttempt | None:
@@ -120,4 +158,4 @@ def _read_mark(body: bytes) -> OpenAttempt | None:
     if created is None or not isinstance(number, int):
         return None
     rayjob = RayJobId(text(mark, "cluster"), text(mark, "namespace"), text(mark, "name"), text(mark, "uid"))
-    return OpenAttempt(AttemptId(rayjob, number), created)
+    return OpenAttempt(AttemptId(rayjob, number), created, text(mark, "ray_cluster"))

@@ -5,6 +5,7 @@ manifest waits for a verdict but the final one: evidence first, what is made of 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +26,7 @@ from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason
 from archiver.core.objects import mapping, text
 from archiver.core.redact import redact_json
+from archiver.errors import SpoolFull
 
 _ENDED_BY_ITSELF = frozenset({"failed", "succeeded", "retried", "invalid"})
 _log = structlog.get_logger()
@@ -40,6 +42,7 @@ class Closing:
         self._revision = known.revision if known else 0
         self._verdict: Mapping[str, Any] | None = known.verdict if known else None
         self._explained: object = None
+        self._is_marked = False
         self._left: dict[str, Artifact] = {}
         self._noted: set[str] = set()
         self._first_task_ms: float | None = None
@@ -47,6 +50,17 @@ class Closing:
         self._spec: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
         self.safe_at: datetime | None = known.times.captured if known else None
         self.manifest: Manifest | None = None
+
+    async def note(self) -> None:
+        """On this machine's disk, before the first byte, and again when the RayCluster is known. Waits for no store."""
+        with suppress(SpoolFull):  # a help and no evidence
+            await self._tools.catalog.note(self._state.attempt, self._created, self._state.ray_cluster)
+
+    async def mark(self) -> None:
+        """In the store, once: what is open is finished by whoever comes after a crash."""
+        if not self._is_marked:
+            await self._tools.catalog.mark_open(self._state.attempt, self._created)
+            self._is_marked = True
 
     async def save(self, artifacts: Sequence[Artifact]) -> None:
         """An open manifest."""

@@ -133,6 +133,8 @@ class Controller:
         try:
             for manifest in await self._manifests(job):
                 job.know(manifest)
+            for mark in self._tools.catalog.noted(job.id.uid):
+                job.know_noted(mark.attempt.number, mark.ray_cluster)
             while job.waiting:
                 await self._guarded(self._assign(job, job.waiting.pop(0)), "assign")
             job.is_looked_up = True

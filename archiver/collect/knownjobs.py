@@ -37,6 +37,12 @@ class KnownJob:
         else:
             self.known[number] = manifest
 
+    def know_noted(self, number: int, ray_cluster: str) -> None:
+        """What this machine has noted of one attempt: as the archive says, where it does, but with its RayCluster."""
+        known = self.attempts.get(number)
+        if known is None or not known.ray_cluster:
+            self.attempts[number] = KnownAttempt(number, ray_cluster, ended=bool(known and known.ended))
+
     def cluster_of(self, number: int) -> str:
         """The RayCluster of an attempt, empty where it had none yet."""
         known = self.attempts.get(number)

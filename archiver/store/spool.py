@@ -66,7 +66,8 @@ class Spool:
         try:
             for folder in (self._streams, self._documents):
                 folder.mkdir(parents=True, exist_ok=True)
-            files = [path for path in self._streams.parent.rglob("*") if path.is_file()]
+            found = (path for folder in (self._streams, self._documents) for path in folder.rglob("*"))
+            files = [path for path in found if path.is_file()]
             self._usage_bytes = sum(_clean(path) for path in files)
             for folder in self._streams.iterdir():
                 self._forget_empty(folder)

@@ -89,8 +89,9 @@ class Failing:
     @asynccontextmanager
     async def stream(self, request: LogRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked += 1
-        raise self.error
-        yield
+        if self.asked:
+            raise self.error
+        yield _nothing()
 
     async def job(self, head: RayHead, submission_id: str) -> Mapping[str, Any] | None:
         return {"status": "FAILED"}
@@ -104,6 +105,10 @@ class Failing:
 
     async def state(self, head: RayHead, what: str, **how: Any) -> Mapping[str, Any] | None:
         return None
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
 
 
 @pytest.fixture

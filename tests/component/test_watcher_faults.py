@@ -20,6 +20,7 @@ from archiver.read.views import Scope
 from archiver.sandbox import SandboxServer
 from archiver.sandbox.postgres import EmbeddedPostgres
 from archiver.store.bucket import init_bucket
+from archiver.store.notes import Notes
 from archiver.store.s3 import S3Options
 from tests.component.operating import Operated
 from tests.component.watching import Rig, named, rig, said, until, until_true
@@ -244,7 +245,8 @@ async def test_a_final_manifest_without_its_row_gets_it_at_the_next_start(
         await watched.stop()
         async with watched.archive.engine.begin() as connection:
             await connection.exec_driver_sql("TRUNCATE rayjobs, attempts CASCADE")
-        catalog = Catalog(watched.store, prefix=watched.archive.prefix, cluster=watched.settings.cluster)
+        notes = Notes(tmp_path / "of-an-earlier-process")
+        catalog = Catalog(watched.store, notes, prefix=watched.archive.prefix, cluster=watched.settings.cluster)
         assert manifest.times.created is not None
         await catalog.mark_open(manifest.attempt, manifest.times.created)
         await watched.start()
