@@ -1,10 +1,13 @@
 """Searching over REST: what the query string asks for, and the shapes of the answers."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from archiver.core.model import Completeness, Gap
 from archiver.core.search import MAX_PATTERN_CHARS, Pattern
+from archiver.read.follow import TailPart
 from archiver.read.found import MAX_CONTEXT, MAX_MATCHES, Grep, GrepView, Match
 from web.contexts import LineNumber
 from web.schemas import Line, Shape
@@ -79,4 +82,44 @@ class Matches(Shape):
             scanned_bytes=found.scanned_bytes,
             total_lines=found.total_lines,
             total_bytes=found.total_bytes,
+        )
+
+
+class TailQuery(BaseModel):
+    """Where to begin."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int | None = Field(
+        None, ge=0, le=2**53 - 1, description="begin behind this line; without it with the last thousand"
+    )
+
+
+class TailLines(Shape):
+    """Lines that became complete. Gaps stand after line ``at_line``."""
+
+    lines: list[Line]
+    gaps: Sequence[Gap]
+
+    @staticmethod
+    def of(part: TailPart) -> "TailLines":
+        return TailLines(lines=[Line.of(line) for line in part.lines], gaps=part.gaps)
+
+
+class TailEnd(Shape):
+    """The log is archived and will not grow any more."""
+
+    completeness: Completeness
+    reason: str
+    total_lines: int
+    sha256: str
+
+    @staticmethod
+    def of(part: TailPart) -> "TailEnd":
+        artifact = part.artifact
+        return TailEnd(
+            completeness=artifact.completeness,
+            reason=artifact.reason,
+            total_lines=artifact.lines,
+            sha256=artifact.sha256,
         )

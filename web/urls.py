@@ -14,6 +14,9 @@ ARTIFACTS = f"{ATTEMPT}/artifacts"
 EVENTS = f"{ATTEMPT}/events"
 TIMELINE = f"{ATTEMPT}/timeline"
 MANIFEST = f"{ATTEMPT}/manifest"
+VERDICTS = f"{ATTEMPT}/verdicts"
+DIFFERENCE = f"{ATTEMPT}/difference"
+BUNDLE = f"{ATTEMPT}/bundle"
 FEEDBACK = f"{ATTEMPT}/feedback"
 CASE = f"{ATTEMPT}/case"
 ALL_FEEDBACK = "/feedback.ndjson"
@@ -51,6 +54,10 @@ def raw_log(uid: str, number: int, artifact: str) -> str:
 
 def case(uid: str, number: int) -> str:
     return f"{attempt(uid, number)}/case"
+
+
+def bundle(uid: str, number: int) -> str:
+    return f"{attempt(uid, number)}/bundle"
 
 
 def group(fingerprint: str) -> str:

@@ -5,20 +5,16 @@ hyperscan, whose time grows with the text alone; on a machine without it only pl
 Python's own engine can be made to take exponential time by a pattern of twenty characters.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Protocol
 
 from archiver.errors import UserError
-
-try:
-    import hyperscan
-except ImportError:  # no wheel for this machine
-    _library: "Library | None" = None
-else:
-    _library = hyperscan
 
 MAX_PATTERN_CHARS = 500
 OPEN_BYTES = 1024 * 1024  # a line without an end that is longer is searched piece by piece
@@ -116,64 +112,90 @@ class ReMatcher:
 
 
 class HyperscanMatcher:
-    """Any pattern by the multi-pattern library: one report a line where the pattern can be followed to the line's end."""
+    """Any pattern by the multi-pattern library: one report a line where the pattern can be followed to the line's end.
+
+    Prepared patterns are kept and shared; the scratch space, which no two threads may use, is each matcher's own.
+    """
 
     def __init__(self, library: "Library", pattern: Pattern) -> None:
         self._library = library
-        self._flags = library.HS_FLAG_MULTILINE | library.HS_FLAG_ALLOWEMPTY
-        self._flags |= 0 if pattern.is_exact else library.HS_FLAG_CASELESS
-        text = pattern.text if pattern.is_regex else re.escape(pattern.text)
-        if pattern.is_regex:
-            _refuse_unbounded(text)
-        self._text = text.encode()
-        alone = self._compile(self._text, self._flags)
-        self._alone = alone, library.Scratch(alone)
-        try:
-            whole = self._compile(b"(?:" + self._text + rb")[^\n]*$", self._flags)
-            self._lines = whole, library.Scratch(whole)
-        except UserError:  # an anchor inside, or too large with more behind it
-            self._lines = self._alone
-        self._may_cross = pattern.is_regex and _MAY_CROSS.search(text) is not None
-        self._marking: tuple[_Database, object] | None = None
+        self._pattern = pattern
+        self._prepared = _prepare(library, pattern)
+        self._scratches: dict[int, object] = {}
 
     def ends(self, text: bytes) -> list[int]:
         """See Matcher."""
-        found = [end for _, end in self._scan(self._lines, text)]
-        return [end for end in found if self._is_within(text, end)] if self._may_cross else found
+        prepared = self._prepared
+        found = [end for _, end in self._scan(prepared.lines, text)]
+        return [end for end in found if self._is_within(text, end)] if prepared.may_cross else found
 
     def spans(self, line: bytes) -> list[tuple[int, int]]:
         """See Matcher."""
-        if self._marking is None:
-            try:
-                database = self._compile(self._text, self._flags | self._library.HS_FLAG_SOM_LEFTMOST)
-            except UserError:  # the library cannot tell where such a match begins
-                return []
-            self._marking = database, self._library.Scratch(database)
-        return _merged(sorted(self._scan(self._marking, line)))
+        marking = _prepare_marking(self._library, self._pattern)
+        return _merged(sorted(self._scan(marking, line))) if marking is not None else []
 
     def _is_within(self, text: bytes, end: int) -> bool:
         """Whether the line matches also without its neighbours."""
         start = text.rfind(b"\n", 0, end) + 1
         stop = text.find(b"\n", end)
-        return bool(self._scan(self._alone, text[start : stop if stop >= 0 else len(text)]))
+        return bool(self._scan(self._prepared.alone, text[start : stop if stop >= 0 else len(text)]))
 
-    def _scan(self, prepared: "tuple[_Database, object]", text: bytes) -> list[tuple[int, int]]:
+    def _scan(self, database: "_Database", text: bytes) -> list[tuple[int, int]]:
         hits: list[tuple[int, int]] = []
 
         def collect(_number: int, start: int, end: int, _flags: int, _context: object) -> None:
             hits.append((start, end))
 
-        database, scratch = prepared
+        scratch = self._scratches.get(id(database))
+        if scratch is None:
+            scratch = self._scratches[id(database)] = self._library.Scratch(database)
         database.scan(text, match_event_handler=collect, scratch=scratch)
         return hits
 
-    def _compile(self, text: bytes, flags: int) -> "_Database":
-        database = self._library.Database()
-        try:
-            database.compile(expressions=[text], ids=[0], elements=1, flags=[flags])
-        except self._library.error as error:
-            raise UserError(f"this is no regular expression that can be searched for: {error}") from error
-        return database
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """``lines`` reports once a line, at its end, where that can be had; ``alone`` at the end of every match."""
+
+    alone: "_Database"
+    lines: "_Database"
+    may_cross: bool
+
+
+@lru_cache(maxsize=64)
+def _prepare(library: "Library", pattern: Pattern) -> _Prepared:
+    if pattern.is_regex:
+        _refuse_unbounded(pattern.text)
+    text, flags = _expression(library, pattern)
+    alone = lines = _compile(library, text, flags)
+    with suppress(UserError):  # an anchor inside, or too large with more behind it
+        lines = _compile(library, b"(?:" + text + rb")[^\n]*$", flags)
+    return _Prepared(alone, lines, pattern.is_regex and _MAY_CROSS.search(pattern.text) is not None)
+
+
+@lru_cache(maxsize=64)
+def _prepare_marking(library: "Library", pattern: Pattern) -> "_Database | None":
+    """None where the library cannot tell where such a match begins."""
+    text, flags = _expression(library, pattern)
+    try:
+        return _compile(library, text, flags | library.HS_FLAG_SOM_LEFTMOST)
+    except UserError:
+        return None
+
+
+def _expression(library: "Library", pattern: Pattern) -> tuple[bytes, int]:
+    flags = library.HS_FLAG_MULTILINE | library.HS_FLAG_ALLOWEMPTY
+    flags |= 0 if pattern.is_exact else library.HS_FLAG_CASELESS
+    return (pattern.text if pattern.is_regex else re.escape(pattern.text)).encode(), flags
+
+
+def _compile(library: "Library", text: bytes, flags: int) -> "_Database":
+    database = library.Database()
+    try:
+        database.compile(expressions=[text], ids=[0], elements=1, flags=[flags])
+    except library.error as error:
+        raise UserError(f"this is no regular expression that can be searched for: {error}") from error
+    return database
 
 
 def _refuse_unbounded(text: str) -> None:
@@ -284,3 +306,15 @@ class Library(Protocol):
 
     def Database(self) -> _Database: ...
     def Scratch(self, database: _Database) -> object: ...
+    def __hash__(self) -> int: ...
+
+
+def _load() -> Library | None:
+    try:
+        module: Library = importlib.import_module("hyperscan")
+    except ImportError:  # no wheel for this machine
+        return None
+    return module
+
+
+_library = _load()

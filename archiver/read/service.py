@@ -22,13 +22,16 @@ from archiver.read import assemble
 from archiver.read.cases import build_case
 from archiver.read.evidence import Evidence
 from archiver.read.finder import Finder
+from archiver.read.follow import Followers, TailPart
 from archiver.read.found import Grep, GrepView, Marks, Seek, SeekView
 from archiver.read.groups import Groups
 from archiver.read.health import check_all, health_view
 from archiver.read.history import History
 from archiver.read.people import People
+from archiver.read.runs import Runs
 from archiver.read.scan import Budget
 from archiver.read.statistics import StatisticsReader
+from archiver.read.text import LogText
 from archiver.read.views import (
     ArtifactView,
     AttemptView,
@@ -62,6 +65,8 @@ class Reader:
         self._evidence = Evidence(store)
         self._history = History(self._evidence)
         self._finder = Finder(store, self._evidence)
+        self._followers = Followers(store)
+        self.runs = Runs(engine, self._evidence)
         self.people = People(engine, store, prefix=prefix)
         self.groups = Groups(engine)
         self.statistics = StatisticsReader(engine)
@@ -162,6 +167,20 @@ class Reader:
         """The next line that matches, or the last one before."""
         stored = await self._stored(scope, uid, number)
         return await self._finder.seek(stored, artifact, wanted) if stored else None
+
+    async def log_tail(
+        self, scope: Scope, uid: str, number: int, artifact: str, after: int | None = None
+    ) -> AsyncGenerator[TailPart, None] | None:
+        """What stands behind line ``after`` (None: the log's last lines), and then what is written, until it ends."""
+        stored = await self._stored(scope, uid, number)
+        if stored is None:
+            return None
+
+        async def look() -> tuple[ArtifactView, LogText] | None:
+            now = await self._stored(Scope.everything(), uid, number)
+            return await self._evidence.open(now, artifact) if now else None
+
+        return await self._followers.follow((stored.key, artifact), look, after)
 
     async def events(self, scope: Scope, uid: str, number: int) -> EventPage | None:
         """The Kubernetes Events of an attempt; no events with a reason where none are archived."""

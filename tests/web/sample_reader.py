@@ -4,13 +4,15 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from archiver.core.model import Completeness
 from archiver.core.people import Feedback
 from archiver.core.search import LineSearch, Pattern, matcher
 from archiver.core.timeline import TimelineEntry
 from archiver.errors import DatabaseUnavailable, UserError
+from archiver.read.found import CELLS, Cell, Marks, Seek, SeekView
+from archiver.read.runs import Difference, OtherRun, Place, SameFailures
 from archiver.read.statistics import Share, Slot, Statistics
 from archiver.read.views import (
     FAILURES,
@@ -57,6 +59,7 @@ class SampleReader:
         self.statistics = SampleStatistics(self)
         self.groups = SampleGroups(self)
         self.people = SamplePeople()
+        self.runs = SampleRuns()
 
     def _matching(self, wanted: JobFilter) -> list[JobRow]:
         if self.is_down:
@@ -227,6 +230,28 @@ class SamplePeople:
 
     async def feedback(self, scope: Scope, uid: str, number: int) -> tuple[Feedback, ...]:
         return (Feedback(uid, number, samples.ENDED, "Ada", True, "missing-module", "14", note=samples.HOSTILE),)
+
+
+class SampleRuns:
+    """Two days before there was a good run, with another image and revision; the failure is the fourteenth of its kind."""
+
+    def __init__(self) -> None:
+        self.good: OtherRun | None = OtherRun("uid-good", 1, "llama-ft-7b", "succeeded", samples.ago(days=2), True)
+
+    async def last_good(self, scope: Scope, row: JobRow) -> OtherRun | None:
+        return self.good
+
+    async def same_failures(self, scope: Scope, fingerprint: str, *, now: datetime) -> SameFailures | None:
+        return SameFailures(14, 4, now - timedelta(days=2, hours=3), False)
+
+    async def changes(self, scope: Scope, place: Place, other: OtherRun) -> Difference | None:
+        return samples.difference(other)
+
+    async def describe(self, scope: Scope, place: Place) -> OtherRun | None:
+        return replace(self.good, uid=place.uid, number=place.number, is_last_good=False) if self.good else None
+
+    async def difference(self, scope: Scope, place: Place, other: OtherRun) -> Difference | None:
+        return samples.difference(other)
 
 
 def _shares(told: Iterable[tuple[str, str, JobRow]]) -> tuple[Share, ...]:

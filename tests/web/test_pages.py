@@ -12,7 +12,7 @@ from archiver.core.model import Gap, GapReason
 from tests.web import samples
 from tests.web.sample_reader import SampleReader
 from tests.web.serving import application
-from web.pages import job, log, marks
+from web.pages import job, log, log_lines, marks
 from web.pages.respond import POLICY
 
 JOB = "/jobs/uid-llama-ft-7b"
@@ -243,7 +243,7 @@ async def test_a_log_opens_at_its_end_and_says_where_it_is(client: httpx.AsyncCl
 
 async def test_a_line_of_a_log_has_an_address_that_opens_at_it(client: httpx.AsyncClient) -> None:
     page = await text(client, f"{LOG}?line=1812")
-    assert '<li id="L1812" class="is-focus">' in page
+    assert '<li id="L1812" class="is-focus is-error is-cited">' in page
     assert f'href="{LOG}?line=1812#L1812"' in page
 
 
@@ -255,15 +255,17 @@ async def test_a_gap_stands_where_the_text_is_missing(client: httpx.AsyncClient)
 
 
 async def test_a_progress_bar_shows_its_last_state_and_all_on_request(client: httpx.AsyncClient) -> None:
-    collapsed = words(await text(client, f"{LOG}?from=1"))
-    assert "Downloading shards: 100%|##########| ↺ 20 earlier states" in collapsed
-    assert "shards: 50%" not in collapsed
-    assert "shards: 50%" in words(await text(client, f"{LOG}?from=1&states=1"))
+    page = await text(client, f"{LOG}?from=1")
+    assert "Downloading shards: 100%|##########| 20 earlier states" in words(page)
+    before, _, states = page.partition('<details class="states">')
+    assert "shards:  50%" not in before
+    assert "shards:  50%" in states
+    assert "100%|##########|</li>" in await text(client, f"{LOG}?from=1&states=1")
 
 
 async def test_times_are_shown_on_request_and_kept_by_every_link(client: httpx.AsyncClient) -> None:
     page = await text(client, f"{LOG}?from=1&times=1&wrap=1")
-    assert re.search(r'<time title="\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z">\d\d:\d\d:\d\d\.\d{3}</time>', page)
+    assert re.search(r'<time data-at="[^"]+" title="\d{4}-\d\d-\d\dT[\d:]+\.\d{9}Z">\d\d:\d\d:\d\d\.\d{3}</time>', page)
     following = html.unescape(re.search(r'href="([^"]+)" rel="next"', page)[1])  # type: ignore[index]
     assert following == f"{LOG}?from=1001&wrap=1&times=1"
     assert '<input type="hidden" name="wrap" value="1"><input type="hidden" name="times" value="1">' in page

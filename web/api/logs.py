@@ -1,22 +1,25 @@
 """Logs: a window of lines as JSON or text, and the bytes, whole or by range. Text is untrusted: never sniffed, no HTML."""
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
+from archiver.read.follow import TailPart
 from archiver.read.windows import Lines, RawLog
-from web import urls
+from web import sse, urls
 from web.api.attempts import Number
 from web.api.documented import GREP_ERRORS, RANGE_ERRORS
 from web.api.ranges import parse_range
 from web.api.respond import JSON, conditional, is_known, json_answer
 from web.contexts import LogQuery
 from web.deps import CurrentViewer, Viewer
-from web.finding import GrepQuery, Matches
+from web.finding import GrepQuery, Matches, TailEnd, TailLines, TailQuery
 from web.problems import RANGE, ProblemError, not_found
-from web.schemas import Window
+from web.schemas import Line, Window
 
 router = APIRouter(tags=["logs"])
 TEXT = "text/plain"
@@ -51,6 +54,40 @@ async def grep_log(
     if found is None:
         raise not_found("log")
     return json_answer(request, Matches, Matches.of(found))
+
+
+@router.get(
+    urls.LOG_TAIL,
+    response_class=StreamingResponse,
+    responses={200: {"description": "Events: lines, open-line, end", "content": {sse.MEDIA_TYPE: {}}}, **GREP_ERRORS},
+)
+async def tail_log(
+    request: Request,
+    viewer: CurrentViewer,
+    uid: str,
+    number: Number,
+    artifact: str,
+    query: Annotated[TailQuery, Query()],
+) -> Response:
+    """The log's last lines and then what is written, as server-sent events; Last-Event-ID goes on behind a line."""
+    after = sse.goes_on_after(request, query.after)
+    parts = await viewer.reader.log_tail(viewer.scope, uid, number, artifact, after)
+    if parts is None:
+        raise not_found("log")
+    return sse.answer(_tail_events(parts))
+
+
+async def _tail_events(parts: AsyncGenerator[TailPart, None]) -> AsyncIterator[bytes]:
+    async with aclosing(parts):
+        async for part in parts:
+            if part.is_last:
+                yield sse.event("end", TailEnd.of(part).model_dump_json())
+            elif part.lines:
+                yield sse.event("lines", TailLines.of(part).model_dump_json(), id=part.lines[-1].number)
+            elif part.open_line:
+                yield sse.event("open-line", Line.of(part.open_line).model_dump_json())
+            else:
+                yield sse.STILL_HERE
 
 
 @router.get(

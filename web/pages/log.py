@@ -1,34 +1,43 @@
-"""What the log page shows: which window its address asks for, lines as markup, gaps where they are."""
+"""The log page's address as a value: which window, what is searched for, how it is shown; and the addresses beside it."""
 
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
 
-from markupsafe import Markup
-
-from archiver.core.model import Gap
-from archiver.read.views import LogLine, LogWindow
+from archiver.core.search import ERRORS, MAX_PATTERN_CHARS, Pattern
+from archiver.read.found import Seek
+from archiver.read.views import LogWindow
 from archiver.read.windows import Around, AtTime, Lines, Tail, Window
-from web.pages import links, marks, words
+from web.pages import links, words
 from web.pages.query import BadQuery, moment
-from web.pages.reasons import GAPS
 
 PAGE_LINES = 1000
+MAX_SOURCES = 4
 _BAR_WIDTH = 1000
-_EMPTY = Markup("")
+SEEKS = ("first-error", "next-error", "previous-error", "first-match", "next-match", "previous-match")
+Param = str | int | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """The log page's address as a value. At most one of ``line``, ``start`` and ``at`` places the window; none: the end."""
+    """At most one of ``line``, ``start`` and ``at`` places the window; none: the end. ``others`` are merged by time.
+
+    With ``seek`` the window is at the next (or previous, or first) error or match, as seen from ``line``.
+    """
 
     line: int | None = None
     start: int | None = None
     at: str = ""
+    q: str = ""
+    regex: bool = False
+    case: bool = False
+    seek: str = ""
     wrap: bool = False
     times: bool = False
     states: bool = False
+    unfolded: bool = False
+    others: tuple[str, ...] = ()
 
     def window(self, now: datetime) -> Window:
         """What the read side is asked for. Raises BadQuery."""
@@ -39,52 +48,74 @@ class LogQuery:
         time = moment(self.at, now)
         return AtTime(time, PAGE_LINES) if time else Tail(PAGE_LINES)
 
-    def params(self) -> dict[str, str | int | None]:
+    @property
+    def pattern(self) -> Pattern | None:
+        """What is searched for, where something is."""
+        return Pattern(self.q, self.regex, self.case) if self.q else None
+
+    @property
+    def wanted(self) -> Seek | None:
+        """The jump that is asked for; None where there is none, or nothing to jump to."""
+        way, _, what = self.seek.partition("-")
+        pattern = ERRORS if what == "error" else self.pattern
+        if pattern is None or not self.seek:
+            return None
+        line = 0 if way == "first" else (self.line or 0)
+        return Seek(pattern, line, is_backward=way == "previous")
+
+    def params(self) -> dict[str, Param]:
         """Parameters in one order, so that the same view has one address."""
-        flags = {"wrap": self.wrap, "times": self.times, "states": self.states}
-        place: dict[str, str | int | None] = {"line": self.line, "from": self.start, "at": self.at}
-        return place | {name: "1" if is_set else None for name, is_set in flags.items()}
+        place: dict[str, Param] = {"line": self.line, "from": self.start, "at": self.at, "seek": self.seek}
+        return place | {"q": self.q, "with": self.others} | dict.fromkeys(self.flags, "1")
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Those that are set."""
+        named = {"regex": self.regex, "case": self.case, "wrap": self.wrap, "times": self.times}
+        named |= {"states": self.states, "unfolded": self.unfolded}
+        return tuple(name for name, is_set in named.items() if is_set)
 
     def at_line(self, line: int) -> "LogQuery":
-        return replace(self, line=line, start=None, at="")
+        return replace(self, line=line, start=None, at="", seek="")
 
     def starting(self, line: int | None) -> "LogQuery":
-        return replace(self, line=None, start=line, at="")
+        return replace(self, line=None, start=line, at="", seek="")
+
+    def seeking(self, what: str, line: int | None) -> "LogQuery":
+        return replace(self, line=line, start=None, at="", seek=what)
 
 
-def parse(params: dict[str, str]) -> LogQuery:
+def parse(params: dict[str, str], others: Sequence[str] = ()) -> LogQuery:
     """Reads the address's parameters. Raises BadQuery."""
+    q, seek = params.get("q", ""), params.get("seek", "")
+    if len(q) > MAX_PATTERN_CHARS:
+        raise BadQuery(f"what is searched for has at most {MAX_PATTERN_CHARS} characters")
+    if seek and seek not in SEEKS:
+        raise BadQuery(f"seek={seek!r} is none of {', '.join(SEEKS)}")
     return LogQuery(
-        line=_line_number(params, "line"),
-        start=_line_number(params, "from"),
+        line=line_number(params, "line"),
+        start=line_number(params, "from"),
         at=params.get("at", "").strip(),
+        q=q,
+        regex=params.get("regex") == "1",
+        case=params.get("case") == "1",
+        seek=seek,
         wrap=params.get("wrap") == "1",
         times=params.get("times") == "1",
         states=params.get("states") == "1",
+        unfolded=params.get("unfolded") == "1",
+        others=tuple(dict.fromkeys(name for name in others if name))[:MAX_SOURCES],
     )
 
 
-def _line_number(params: dict[str, str], name: str) -> int | None:
+def line_number(params: Mapping[str, str], name: str) -> int | None:
+    """A parameter that is a line's number; None where it is not given. Raises BadQuery."""
     text = params.get(name, "").strip()
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 15 or int(text) == 0:
         raise BadQuery(f"{name}={text!r} is no line number: lines count from 1")
     return int(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line or, with ``gap`` set, what is missing there."""
-
-    number: int = 0
-    markup: Markup = _EMPTY
-    href: str = ""
-    time: str = ""
-    hidden_states: int = 0
-    is_focus: bool = False
-    is_cut: bool = False
-    gap: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +138,10 @@ class Tools:
     wrap: str
     times: str
     states: str
+    unfolded: str
     raw: str
+    seeks: dict[str, str]
+    without_search: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,50 +152,13 @@ class LogAddress:
     number: int
     artifact: str
 
+    @property
+    def path(self) -> str:
+        return links.log(self.uid, self.number, self.artifact)
+
     def href(self, query: LogQuery) -> str:
-        return links.log(self.uid, self.number, self.artifact, **query.params())
-
-
-def lines(address: LogAddress, query: LogQuery, window: LogWindow) -> Iterator[Line]:
-    """The window's lines, each gap after the line that it follows."""
-    ordered = sorted(window.gaps, key=lambda gap: gap.at_line)
-    gaps = {at: list(group) for at, group in groupby(ordered, key=lambda gap: gap.at_line)}
-    before = window.lines[0].number - 1 if window.lines else 0
-    for at in sorted(at for at in gaps if at <= before or not window.lines):
-        yield from (Line(gap=gap_words(gap)) for gap in gaps[at])
-    href_of = _line_hrefs(address, query)
-    for line in window.lines:
-        yield _line(href_of(line.number), query, line, window.focus_line)
-        yield from (Line(gap=gap_words(gap)) for gap in gaps.get(line.number, ()))
-
-
-def _line_hrefs(address: LogAddress, query: LogQuery) -> Callable[[int], str]:
-    """The address of each line; what they share is built once."""
-    before, _, after = address.href(query.at_line(1)).removesuffix("#L1").partition("line=1")
-    return lambda number: f"{before}line={number}{after}#L{number}"
-
-
-def _line(href: str, query: LogQuery, line: LogLine, focus: int | None) -> Line:
-    markup, hidden = marks.line_markup(line.data, all_states=query.states)
-    return Line(
-        number=line.number,
-        markup=markup,
-        href=href,
-        time=words.nanoseconds(line.time_ns) if query.times and line.time_ns is not None else "",
-        hidden_states=hidden,
-        is_focus=line.number == focus,
-        is_cut=line.cut,
-    )
-
-
-def gap_words(gap: Gap) -> str:
-    """What is missing there and why, as a sentence."""
-    amount = f"{words.size(gap.missing_bytes)} are" if gap.missing_bytes else "Something is"
-    between = ""
-    if gap.from_time and gap.to_time:
-        between = f" from {words.clock(gap.from_time)} to {words.clock(gap.to_time)} UTC"
-    detail = f" ({gap.detail})" if gap.detail else ""
-    return f"{amount} missing here{between}: {GAPS[gap.reason]}{detail}."
+        address = links.with_query(self.path, query.params())
+        return f"{address}#L{query.line}" if query.line and not query.seek else address
 
 
 def place(window: LogWindow) -> Place:
@@ -190,13 +187,26 @@ def tools(address: LogAddress, query: LogQuery, window: LogWindow) -> Tools:
         wrap=address.href(replace(query, wrap=not query.wrap)),
         times=address.href(replace(query, times=not query.times)),
         states=address.href(replace(query, states=not query.states)),
+        unfolded=address.href(replace(query, unfolded=not query.unfolded)),
         raw=links.raw(address.uid, address.number, address.artifact),
+        seeks={seek: address.href(query.seeking(seek, _base(query, window))) for seek in SEEKS},
+        without_search=address.href(replace(query, q="", regex=False, case=False)),
     )
 
 
-def commands(job_name: str, namespace: str, address: LogAddress) -> tuple[str, ...]:
+def _base(query: LogQuery, window: LogWindow) -> int | None:
+    """Where a jump starts: at the line that is looked at, at the window's first line, or at the log's end."""
+    if window.focus_line is not None or not window.lines:
+        return window.focus_line
+    is_end = query.line is None and query.start is None and not query.at
+    return window.total_lines + 1 if is_end else max(1, window.lines[0].number - 1)
+
+
+def commands(job_name: str, namespace: str, address: LogAddress, query: LogQuery) -> tuple[str, ...]:
+    log = f"archiver logs {address.uid} --attempt {address.number} --artifact {address.artifact}"
+    flags = (" --regex" if query.regex else "") + (" --case" if query.case else "")
     return (
-        f"archiver logs {address.uid} --attempt {address.number} --artifact {address.artifact}",
+        f"{log} --grep {shlex.quote(query.q)}{flags}" if query.q else log,
         f"archiver download {address.uid} --attempt {address.number}",
         f"kubectl -n {namespace} get rayjob {job_name} -o yaml",
     )

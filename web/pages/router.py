@@ -6,13 +6,14 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from archiver.read.views import AttemptView, JobView, PageRequest
-from web import urls
+from web import sse, urls
 from web.deps import CurrentViewer, Viewer
-from web.pages import export, links, listing, overview, query
+from web.pages import axis, export, links, listing, overview, query
 from web.pages import health as health_words
 from web.pages import log as log_words
 from web.pages.job_page import job_values
 from web.pages.log_page import GO_ON_SECONDS, log_values, mark_values, seek_values
+from web.pages.log_tail import tail_events
 from web.pages.respond import PageRoute, not_found, render, render_part, utc_now
 
 ROWS = 50
@@ -31,7 +32,8 @@ async def failures(request: Request, viewer: CurrentViewer) -> Response:
         viewer.reader.statistics.count(viewer.scope, wanted.filter, now=now),
     )
     seen = await viewer.reader.groups.first_seen(viewer.scope, [row.fingerprint or "" for row in page.rows])
-    listed = listing.values(asked, listing.Found(page, counted, seen, note), now=now)
+    found = listing.Found(page, counted, seen, note, knows_new=numbers.new_kinds is not None)
+    listed = listing.values(asked, found, now=now)
     return render("list", {"page": "list", "now": now, **overview.values(asked, numbers, now=now), **listed})
 
 
@@ -59,6 +61,17 @@ async def attempt(uid: str, number: int, request: Request, viewer: CurrentViewer
     return await _job_page(viewer, request, await viewer.reader.job(viewer.scope, uid), number)
 
 
+@router.get("/jobs/{uid}/attempts/{number}/logs/{artifact:path}/tail")
+async def log_tail(uid: str, number: int, artifact: str, request: Request, viewer: CurrentViewer) -> Response:
+    asked, after = log_words.parse(dict(request.query_params)), log_words.line_number(request.query_params, "after")
+    parts = await viewer.reader.log_tail(
+        viewer.scope, uid, number, artifact, sse.goes_on_after(request, after if after is not None else 0)
+    )
+    if parts is None:
+        return not_found("log")
+    return sse.answer(tail_events(parts, log_words.LogAddress(uid, number, artifact), asked))
+
+
 @router.get("/jobs/{uid}/attempts/{number}/logs/{artifact:path}")
 async def log(uid: str, number: int, artifact: str, request: Request, viewer: CurrentViewer) -> Response:
     asked = log_words.parse(dict(request.query_params), request.query_params.getlist("with"))
@@ -81,6 +94,16 @@ async def named(cluster: str, namespace: str, name: str, viewer: CurrentViewer) 
     return not_found("RayJob") if view is None else RedirectResponse(links.job(view.row.uid), status_code=302)
 
 
+@router.get("/{cluster}/{namespace}/{name}/{number:int}")
+async def named_attempt(cluster: str, namespace: str, name: str, number: int, viewer: CurrentViewer) -> Response:
+    _leave_to_api(f"{cluster}/{namespace}/")
+    view = await viewer.reader.job_named(viewer.scope, cluster, namespace, name)
+    shown = _attempt(view, number)
+    if view is None or shown is None:
+        return not_found("RayJob" if view is None else "attempt")
+    return RedirectResponse(links.attempt(view.row.uid, shown.number), status_code=302)
+
+
 @router.get("/{path:path}")
 async def anything_else(path: str) -> Response:
     _leave_to_api(path)
@@ -101,8 +124,9 @@ async def _job_page(viewer: Viewer, request: Request, view: JobView | None, numb
     shown = _attempt(view, number)
     if view is None or shown is None:
         return not_found("RayJob" if view is None else "attempt")
-    whole = request.query_params.get("timeline") == "all"
-    return render("job", {"now": utc_now(), **await job_values(viewer, view, shown, whole_timeline=whole)})
+    now = utc_now()
+    asked = axis.parse(request.query_params, now)
+    return render("job", {"now": now, **await job_values(viewer, view, shown, now=now, asked=asked)})
 
 
 def _attempt(view: JobView | None, number: int | None) -> AttemptView | None:

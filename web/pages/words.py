@@ -169,13 +169,13 @@ def place(where: str, line: int | None = None) -> str:
     return f"{name}:{line}" if line is not None and where not in _PLACES.keys() - {"driver.log"} else name
 
 
-_PRODUCTS = {"kuberay": "KubeRay", "ray": "Ray", "kubernetes": "Kubernetes"}
+PRODUCTS = {"kuberay": "KubeRay", "ray": "Ray", "kubernetes": "Kubernetes"}
 
 
 def versions(found: Mapping[str, str]) -> str:
     """``KubeRay 1.6.2, Ray 2.52.1, Kubernetes v1.34.4``; the archiver's own stands at the foot of every page."""
     known = {name.lower(): version for name, version in found.items()}
-    return ", ".join(f"{title} {known[name]}" for name, title in _PRODUCTS.items() if known.get(name))
+    return ", ".join(f"{title} {known[name]}" for name, title in PRODUCTS.items() if known.get(name))
 
 
 def short(text: str, limit: int) -> str:

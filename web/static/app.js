@@ -31,5 +31,5 @@ export function isTyping(event) {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || isTyping(event)) return;
   event.preventDefault();
-  document.querySelector("[data-find], #search")?.focus();
+  (document.querySelector("[data-find]") ?? document.querySelector("#search"))?.focus();
 });
