@@ -9,7 +9,9 @@ from fastapi.staticfiles import StaticFiles
 
 from archiver.read.service import Reader
 from web import api, problems, urls
+from web.head import AnswerHead
 from web.headers import SecurityHeaders
+from web.pages.differences import router as differences
 from web.pages.people import router as forms
 from web.pages.reports import router as reports
 from web.pages.router import router as pages
@@ -36,10 +38,12 @@ def create_app(reader: Reader | None = None) -> FastAPI:
     app.state.reader = reader
     problems.install(app)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(AnswerHead)
     app.include_router(api.router)
     app.mount("/static", StaticFiles(packages=[("web", "static")]), name="static")
     app.include_router(forms)
     app.include_router(reports)
+    app.include_router(differences)
     app.include_router(pages)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app

@@ -8,6 +8,7 @@ from archiver.commands.download import download_command
 from archiver.commands.events import events_command
 from archiver.commands.jobs import jobs_command
 from archiver.commands.logs import logs_command
+from archiver.commands.reports import causes_command, groups_command
 from archiver.commands.show import show_command
 from archiver.commands.upkeep import reindex_command, settings_command, verify_command
 
@@ -19,6 +20,8 @@ COMMANDS: tuple[click.Command, ...] = (
     logs_command,
     events_command,
     download_command,
+    groups_command,
+    causes_command,
     verify_command,
     reindex_command,
     settings_command,

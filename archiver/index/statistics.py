@@ -160,6 +160,12 @@ async def count_new_kinds(connection: AsyncConnection, scope: Scope, job_filter:
     return int(await connection.scalar(select(func.count()).select_from(seen).where(~was_there)) or 0)
 
 
+async def has_older(connection: AsyncConnection, scope: Scope, since: datetime) -> bool:
+    """Whether the archive has anything from before a moment."""
+    some = select(literal(1)).select_from(attempts).where(in_scope(scope, attempts), attempts.c.at < since).limit(1)
+    return bool(await connection.scalar(some))
+
+
 async def has_failures(connection: AsyncConnection, scope: Scope, job_filter: JobFilter) -> bool:
     """Whether anything fits at all: one look into an index."""
     some = select(literal(1)).where(in_scope(scope, attempts), matching(job_filter, attempts)).limit(1)

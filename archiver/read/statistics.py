@@ -48,7 +48,8 @@ class Statistics:
     """Of ``attempts`` in the filter's time ``failed`` failed; ``incomplete`` of all lack evidence (at most INCOMPLETE).
 
     ``bucket_seconds`` is the width of a slot. ``is_capped`` where only the newest LOOKED_AT attempts could be looked at.
-    ``new_kinds`` are groups that were never seen before ``since``; None for all time. Causes and teams: dearest first.
+    ``new_kinds`` are groups that were never seen before ``since``; None for all time, and where nothing is older: then
+    all would be new. Causes and teams: dearest first.
     """
 
     since: datetime | None
@@ -110,7 +111,7 @@ class StatisticsReader:
             cells, bucket, is_capped = await _cells(connection, scope, wanted, now)
             incomplete = await queries.count_incomplete(connection, scope, wanted, limit=INCOMPLETE)
             new = None
-            if wanted.since is not None:
+            if wanted.since is not None and await queries.has_older(connection, scope, wanted.since):
                 new = await queries.count_new_kinds(connection, scope, wanted, wanted.since)
         return _summed(cells, wanted, bucket, (incomplete, new, is_capped))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from archiver.core.people import FEW, GroupDecision
 from archiver.read.groups import SAMPLE, GroupFilter, GroupOrder, GroupPage, GroupRequest, GroupRow, GroupView, Involved
@@ -24,6 +24,7 @@ _ORDERS = ((GroupOrder.NEWEST, "newest"), (GroupOrder.MOST, "most attempts"), (G
 _RANGES = (("7d", "last 7 days"), ("30d", "last 30 days"), ("90d", "last 90 days"), (ALL, "all time"))
 DEFAULT_SINCE = "30d"
 _SHOWN = 12
+NEW = timedelta(days=1)  # for so long a group is marked as one that nobody saw before
 _PARTS = {
     "leaf": "its cause",
     "exception": "the exception's type",
@@ -110,7 +111,6 @@ class Row:
 
 def values(query: GroupsQuery, page: GroupPage, *, now: datetime) -> dict[str, object]:
     """All that the list's template reads."""
-    since = moment(query.since, now)
     plain = replace(query, token="")
     chosen = (("team", query.teams), ("kind", query.categories), ("cause", query.causes))
     return {
@@ -120,7 +120,7 @@ def values(query: GroupsQuery, page: GroupPage, *, now: datetime) -> dict[str, o
         "orders": _choices(plain, "order", query.order, _ORDERS),
         "ranges": _choices(plain, "since", query.since, _RANGES),
         "chips": [Choice(f"{name}: {value}", links.groups()) for name, words_ in chosen for value in words_],
-        "rows": [row(each, since) for each in page.rows],
+        "rows": [row(each, now - NEW) for each in page.rows],
         "older_href": replace(query, token=page.next_token).href if page.next_token else None,
         "newest_href": plain.href if query.token else None,
         "exports": _exports(plain, now),

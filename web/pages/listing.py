@@ -58,17 +58,22 @@ class FacetChoices:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was read for one list. ``seen`` has when each group of the page was seen first; ``note`` explains its time."""
+    """What was read for one list. ``seen`` has when each group of the page was seen first; ``note`` explains its time.
+
+    ``knows_new`` where the archive is older than the list's time, so that a kind can be new.
+    """
 
     page: JobPage
     counted: FacetsView
     seen: Mapping[str, datetime]
     note: str
+    knows_new: bool
 
 
 def values(query: ListQuery, found: Found, *, now: datetime) -> dict[str, object]:
     """All that the lower part of the template reads."""
-    page, since = found.page, moment(query.since, now)
+    page = found.page
+    since = moment(query.since, now) if found.knows_new else None
     return {
         "heading": "Failures" if not query.statuses else "RayJobs",
         "search": query.text,

@@ -276,3 +276,12 @@ def test_settings_have_value_source_and_meaning(call) -> None:
 def test_every_command_documents_its_exit_codes(call, main: click.Group) -> None:
     for name in main.commands:
         assert "3 not found" in " ".join(call(name, "--help").stdout.split())
+
+
+def test_lists_causes_dearest_first(call) -> None:
+    lines = call("causes", "--since", "24h").stdout.splitlines()
+    assert lines[0].split()[:3] == ["CAUSE", "CATEGORY", "FAILURES"]
+    listed = json.loads(call("causes", "--since", "24h", "-o", "json").stdout)["causes"]
+    assert [line.split()[0] for line in lines[1:]] == [cause["name"] for cause in listed]
+    lost = [cause["gpu_seconds_lost"] for cause in listed]
+    assert lost == sorted(lost, reverse=True)
