@@ -7,6 +7,7 @@ from archiver.core import keys
 from archiver.core.lines import to_time
 from archiver.core.manifest import Manifest, ManifestState
 from archiver.core.model import Artifact, ArtifactKind, Completeness
+from archiver.errors import StoreUnavailable
 from archiver.index.queries import StoredAttempt
 from archiver.ports import ObjectStore
 from archiver.read import logs
@@ -41,6 +42,13 @@ class Evidence:
 
     async def window(self, stored: StoredAttempt, name: str, window: Window) -> LogWindow | None:
         """Some lines. None where the attempt has no such artifact."""
+        try:
+            return await self._window(stored, name, window)
+        except StoreUnavailable:
+            # a log that grows may be sealed between the look at its parts and their reading
+            return await self._window(stored, name, window)
+
+    async def _window(self, stored: StoredAttempt, name: str, window: Window) -> LogWindow | None:
         found = await self.open(stored, name)
         if found is None:
             return None

@@ -124,12 +124,12 @@ class Followers:
         told_open, quiet_since = b"", time.monotonic()
         while True:
             while after < state.whole_lines:
-                lines = await watched.lines(state, after + 1, min(state.whole_lines, after + STEP_LINES))
+                lines = await self._lines(watched, state, after + 1, min(state.whole_lines, after + STEP_LINES))
                 if not lines:
                     break
                 yield TailPart(state.artifact, lines, _gaps(state.artifact, after, lines[-1].number))
                 after, told_open, quiet_since = lines[-1].number, b"", time.monotonic()
-            if not state.artifact.live:
+            if not state.artifact.live and after >= state.whole_lines:
                 yield TailPart(state.artifact, is_last=True)
                 return
             opened = await self._open_line(watched, state)
@@ -142,10 +142,19 @@ class Followers:
             await asyncio.sleep(self._look_seconds)
             state = await watched.state() or state
 
+    async def _lines(self, watched: Watched, state: State, first: int, last: int) -> tuple[LogLine, ...]:
+        """None where the log is being sealed at this moment, or the store is away: the next look knows more."""
+        try:
+            return await watched.lines(state, first, last)
+        except ArchiverError as error:
+            if not error.retryable:
+                raise
+            return ()
+
     async def _open_line(self, watched: Watched, state: State) -> LogLine | None:
         if state.text.total_lines == state.whole_lines:
             return None
-        found = await watched.lines(state, state.text.total_lines, state.text.total_lines)
+        found = await self._lines(watched, state, state.text.total_lines, state.text.total_lines)
         if not found or len(found[0].data) <= OPEN_BYTES:
             return found[0] if found else None
         line = found[0]

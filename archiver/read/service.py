@@ -4,7 +4,7 @@ Every method takes the viewer's scope first; what lies outside it does not exist
 DatabaseError, StoreError and DataError; UserError where the question itself makes no sense.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -30,8 +30,10 @@ from archiver.read.history import History
 from archiver.read.people import People
 from archiver.read.runs import Runs
 from archiver.read.scan import Budget
+from archiver.read.search import ArchiveSearch, SearchEvent, SearchRequest, SearchSize
 from archiver.read.statistics import StatisticsReader
 from archiver.read.text import LogText
+from archiver.read.verdicts import load_verdicts
 from archiver.read.views import (
     ArtifactView,
     AttemptView,
@@ -66,6 +68,7 @@ class Reader:
         self._history = History(self._evidence)
         self._finder = Finder(store, self._evidence)
         self._followers = Followers(store)
+        self._search = ArchiveSearch(engine, self._evidence, self._finder.scans)
         self.runs = Runs(engine, self._evidence)
         self.people = People(engine, store, prefix=prefix)
         self.groups = Groups(engine)
@@ -119,7 +122,7 @@ class Reader:
         while True:
             page = await self.jobs(scope, PageRequest(job_filter, EXPORT_PAGE, cursor))
             for row in page.rows:
-                cursor = build_token(Position(Direction.OLDER, row.at, row.uid), job_filter)
+                cursor = build_token(Position(Direction.OLDER, row.at, row.uid, row.gpu_seconds), job_filter)
                 yield row, cursor
             if page.next_token is None:
                 return
@@ -182,6 +185,14 @@ class Reader:
 
         return await self._followers.follow((stored.key, artifact), look, after)
 
+    async def search_size(self, scope: Scope, job_filter: JobFilter) -> SearchSize:
+        """How many logs, and how large, the newest RayJobs of a filter have."""
+        return await self._search.size(scope, job_filter)
+
+    def search(self, scope: Scope, request: SearchRequest) -> AsyncGenerator[SearchEvent, None]:
+        """Lines in the logs of many RayJobs, as they are found. Raises UserError at the first step."""
+        return self._search.run(scope, request)
+
     async def events(self, scope: Scope, uid: str, number: int) -> EventPage | None:
         """The Kubernetes Events of an attempt; no events with a reason where none are archived."""
         stored = await self._stored(scope, uid, number)
@@ -191,6 +202,11 @@ class Reader:
         """All that has a time, on one axis."""
         stored = await self._stored(scope, uid, number)
         return await self._history.timeline(stored) if stored else None
+
+    async def verdicts(self, scope: Scope, uid: str, number: int) -> tuple[Mapping[str, Any], ...] | None:
+        """Every verdict that is kept of an attempt, the newest first; damaged ones are left out."""
+        stored = await self._stored(scope, uid, number)
+        return await load_verdicts(self._store, stored) if stored else None
 
     async def case(self, scope: Scope, uid: str, number: int) -> dict[str, Any] | None:
         """The attempt as a case file for the rules, with what people say that it was."""
@@ -220,4 +236,8 @@ class Reader:
 
 def _token(edge: tuple[Found, ...], direction: Direction, job_filter: JobFilter) -> str | None:
     """None for an empty page, which happens when all rows beyond a token are gone."""
-    return build_token(Position(direction, edge[0]["at"], edge[0]["uid"]), job_filter) if edge else None
+    return build_token(_place(direction, edge[0]), job_filter) if edge else None
+
+
+def _place(direction: Direction, row: Found) -> Position:
+    return Position(direction, row["at"], row["uid"], row["gpu_seconds"])

@@ -16,7 +16,7 @@ from archiver.core.frames import Frame
 from archiver.core.lines import UNKNOWN, Block, piece_count
 from archiver.core.model import Artifact, ArtifactKind, Gap
 from archiver.core.segments import Codec
-from archiver.errors import DataError
+from archiver.errors import DataError, StoreUnavailable
 from archiver.ports import ObjectStore
 from archiver.store.codec import ZstdCodec, decompress_all
 from archiver.store.parts import RUN_BYTES, Part, Run, read_runs
@@ -78,10 +78,15 @@ class LogText:
         while first <= last:
             place = bisect_right(self._part_starts, first) - 1
             base, end = self._part_starts[place], min(last + 1, self._part_starts[place + 1])
-            part = self._parts[place]
-            async for run in read_runs(store, part, first=first - base, end=end - base, most_bytes=most_bytes):
-                yield first, run
-                first += len(run.frames)
+            runs = read_runs(store, self._parts[place], first=first - base, end=end - base, most_bytes=most_bytes)
+            try:
+                async for run in runs:
+                    yield first, run
+                    first += len(run.frames)
+            except DataError as error:
+                if not self.is_live:
+                    raise
+                raise StoreUnavailable("the log was sealed while it was read: ask again") from error
 
     async def blocks(self, store: ObjectStore, first: int, last: int) -> AsyncGenerator[tuple[int, Block], None]:
         """Frames ``first`` to ``last`` (inclusive) with their numbers."""
