@@ -20,7 +20,7 @@ from archiver.collect.holding import HoldKeeper
 from archiver.collect.knownjobs import KnownJob
 from archiver.collect.orphans import Orphans
 from archiver.collect.tools import Tools
-from archiver.core.attempts import KnownAttempt, attempt_number
+from archiver.core.attempts import KnownAttempt, admitted, attempt_number
 from archiver.core.backoff import backoff_seconds
 from archiver.core.lifecycle import RayJobFacts, ended_as, read_rayjob, shows_end
 from archiver.core.manifest import Manifest
@@ -172,8 +172,9 @@ class Controller:
                 await asyncio.sleep(backoff_seconds(failures, random.random()))
 
     async def _assign(self, job: KnownJob, change: Change) -> None:
-        facts = read_rayjob(change.object)
-        number = attempt_number(facts, list(job.attempts.values()))
+        known = list(job.attempts.values())
+        facts = admitted(read_rayjob(change.object), known)
+        number = attempt_number(facts, known)
         if number is None and change.type is ChangeType.DELETED:
             number = max(job.attempts)
         if number is not None:

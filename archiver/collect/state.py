@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from archiver.core.lifecycle import JOB_TERMINAL, RayJobFacts, ended_as, read_rayjob, shows_end, will_be_deleted
+from archiver.core.lifecycle import (
+    JOB_TERMINAL,
+    RayJobFacts,
+    ended_as,
+    read_rayjob,
+    shows_end,
+    waits_for_admission,
+    will_be_deleted,
+)
 from archiver.core.model import AttemptId, ContainerRun, Kind, LogKind
 from archiver.core.objects import flag, integer, items, label, mapping, moment, name, text, uid
 from archiver.core.pods import WantedLog, container_ended_at, container_started_at, pod_kind, wanted_logs
@@ -192,13 +200,16 @@ class AttemptState:
         if self._is_next_attempts(facts):
             return
         self.rayjob, self.facts = change.object, facts
+        has_begun = self.ray_cluster or self.cluster or self.pods
+        if not has_begun and change.type is not ChangeType.DELETED and waits_for_admission(facts):
+            return
         self.ray_cluster = self.ray_cluster or facts.ray_cluster
         self.job_id = facts.job_id or self.job_id
         self.had_job = self.had_job or facts.job_status in _HAS_BEGUN
         if shows_end(facts):
             self.signal(change.seen_at)
         how = ended_as(facts)
-        if how:
+        if how and (has_begun or how != "suspended"):
             self.end(how, change.seen_at)
         if change.type is ChangeType.DELETED:
             self.rayjob_deleted_seen = change.seen_at

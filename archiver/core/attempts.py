@@ -4,9 +4,9 @@ Not `status.failed` + 1: a suspended and resumed RayJob has two RayClusters and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from archiver.core.lifecycle import RayJobFacts, ended_as
+from archiver.core.lifecycle import RayJobFacts, ended_as, waits_for_admission
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,14 @@ class KnownAttempt:
     number: int
     ray_cluster: str
     ended: bool
+
+
+def admitted(facts: RayJobFacts, known: Sequence[KnownAttempt]) -> RayJobFacts:
+    """The facts without the names and the end that a RayJob has not really had while it waits to be admitted."""
+    has_begun = any(attempt.ray_cluster or attempt.ended for attempt in known)
+    if has_begun or not waits_for_admission(facts):
+        return facts
+    return replace(facts, ray_cluster="", job_id="", deployment_status="")
 
 
 def attempt_number(facts: RayJobFacts, known: Sequence[KnownAttempt]) -> int | None:

@@ -94,6 +94,17 @@ def shows_end(facts: RayJobFacts) -> bool:
     return facts.job_status in JOB_TERMINAL or ended_as(facts) is not None or facts.deleted is not None
 
 
+def waits_for_admission(facts: RayJobFacts) -> bool:
+    """Whether a RayJob that has had no RayCluster yet is suspended, as Kueue does at birth: it has not begun.
+
+    KubeRay goes from Initializing over Suspending to Suspended then, gives it names and takes them back within
+    milliseconds, and makes nothing (facts: ``updateStatusToSuspendingIfNeeded`` comes before the RayCluster).
+    """
+    if facts.deleted or facts.job_status:
+        return False
+    return facts.suspended or (ended_as(facts) == "suspended" and not facts.ray_cluster)
+
+
 def will_be_deleted(facts: RayJobFacts) -> bool:
     """Whether the operator is about to delete the cluster, so that its pods' ends are worth waiting for."""
     if facts.deleted or ended_as(facts) in {"retried", "suspended"}:

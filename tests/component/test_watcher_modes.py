@@ -144,6 +144,35 @@ async def test_a_suspend_and_a_resume_are_two_attempts(watched: Rig) -> None:
     assert await watched.text(named(second, "logs/driver")) == b"after\n" * 500
 
 
+async def test_a_rayjob_that_is_born_suspended_is_one_attempt_that_waits(watched: Rig) -> None:
+    """As Kueue does it: KubeRay gives names and takes them back, and nothing has begun."""
+    job = Operated(watched.server, mode="HTTPMode", spec={"suspend": True, "shutdownAfterJobFinishes": False}).create()
+    job.status(deployment="Initializing", cluster="train-never", job_id="train-never", job="")
+    job.status(deployment="Suspending")
+    job.status(deployment="Suspended", cluster=None, job_id=None, job="")
+    await watched.until_stored(job.uid, "manifest.json", ".parts/kube/rayjobs")
+    await watched.restart()
+    job.sandbox.patch("rayjobs", job.namespace, job.name, {"spec": {"suspend": False}})
+    job.status(deployment="")
+    await run_driver(job, watched, b"admitted\n" * 500)
+    assert [manifest.outcome.ended_as for manifest in await watched.manifests(job.uid)] == ["running"]
+    job.record("SUCCEEDED")
+    job.end("SUCCEEDED")
+    await watched.archived(job.uid)
+    (only,) = await watched.manifests(job.uid)
+    assert (only.outcome.ended_as, only.ray_cluster) == ("succeeded", job.cluster_name)
+    assert await watched.text(named(only, "logs/driver")) == b"admitted\n" * 500
+
+
+async def test_a_rayjob_that_is_deleted_while_it_waits_was_deleted(watched: Rig) -> None:
+    job = Operated(watched.server, mode="HTTPMode", spec={"suspend": True}).create()
+    job.status(deployment="Suspended")
+    await watched.until_stored(job.uid, "manifest.json")
+    job.sandbox.delete("rayjobs", job.namespace, job.name)
+    manifest = await watched.archived(job.uid)
+    assert manifest.outcome.ended_as == "deleted"
+
+
 async def test_a_rayjob_deleted_in_the_middle_leaves_what_it_printed(watched: Rig) -> None:
     job = Operated(watched.server).create()
     await run_driver(job, watched)

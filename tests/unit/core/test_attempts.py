@@ -1,7 +1,9 @@
 """A retry and a resume are new attempts; a wiped status is none."""
 
-from archiver.core.attempts import KnownAttempt, attempt_number
-from archiver.core.lifecycle import read_rayjob
+import pytest
+
+from archiver.core.attempts import KnownAttempt, admitted, attempt_number
+from archiver.core.lifecycle import ended_as, read_rayjob
 from tests.unit.core.rayjobs import rayjob
 
 
@@ -40,3 +42,19 @@ def test_a_late_status_of_an_earlier_cluster_is_its_own_attempt():
 def test_suspended_without_a_cluster_stays_with_the_attempt_that_was_suspended():
     known = [KnownAttempt(1, "train-aaaaa", ended=True)]
     assert number(known, jobDeploymentStatus="Suspended") == 1
+
+
+@pytest.mark.parametrize("status", ["", "Initializing", "Suspending", "Suspended"])
+def test_a_rayjob_that_is_born_suspended_has_not_begun(status: str):
+    born = {
+        "spec": {"suspend": True},
+        "status": {"jobDeploymentStatus": status, "rayClusterName": "never", "jobId": "x"},
+    }
+    facts = admitted(read_rayjob(born), [KnownAttempt(1, "", ended=False)])
+    assert (facts.ray_cluster, facts.job_id, ended_as(facts)) == ("", "", None)
+
+
+def test_a_rayjob_that_has_run_is_suspended_in_earnest():
+    suspended = {"spec": {"suspend": True}, "status": {"jobDeploymentStatus": "Suspending", "rayClusterName": "one"}}
+    facts = admitted(read_rayjob(suspended), [KnownAttempt(1, "one", ended=False)])
+    assert (facts.ray_cluster, ended_as(facts)) == ("one", "suspended")
