@@ -75,6 +75,8 @@ def wanted_rights(features: Features) -> list[Right]:
         rights.append(Right("get", "", name, "proxy", why=why, is_needed=False))
     if features.hold:
         rights += [Right(verb, "ray.io", "rayclusters", why="the hold") for verb in ("get", "patch")]
+        # a Role in a namespace grants it for that namespace alone; without it the cap must do
+        rights.append(Right("get", "", "namespaces", why="no hold where a namespace is going", is_needed=False))
     if features.ray_tokens:
         rights.append(Right("get", "", "secrets", why="Ray token authentication"))
     return rights
