@@ -1,6 +1,7 @@
 """What a query string asks for, as values: the job list's filter and page, the part of a log. Shared, not rendered."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from archiver.read.groups import MAX_PAGE as MAX_GROUPS
 from archiver.read.groups import GroupFilter, GroupOrder, GroupRequest
 from archiver.read.service import MAX_PAGE
-from archiver.read.views import JobFilter, PageRequest
+from archiver.read.views import JobFilter, JobOrder, PageRequest
 from archiver.read.windows import MAX_LINES, Around, AtTime, Lines, Tail, Window
 
 MAX_WORDS = 50
@@ -80,7 +81,16 @@ class FilterQuery(BaseModel):
         )
 
 
-class ListQuery(FilterQuery):
+class OrderedQuery(FilterQuery):
+    """In an order."""
+
+    order: JobOrder = Field(JobOrder.NEWEST, description="newest, or cost (GPU time), from the top")
+
+    def filter(self) -> JobFilter:
+        return replace(super().filter(), order=self.order)
+
+
+class ListQuery(OrderedQuery):
     """One page of the list."""
 
     page_size: int = Field(50, ge=1, le=MAX_PAGE)
@@ -90,7 +100,7 @@ class ListQuery(FilterQuery):
         return PageRequest(self.filter(), self.page_size, self.page_token)
 
 
-class ExportQuery(FilterQuery):
+class ExportQuery(OrderedQuery):
     """The whole list, from a place on."""
 
     cursor: str | None = Field(None, max_length=1_000, description="cursor of the last line that arrived")

@@ -19,12 +19,19 @@ class Scope:
         return Scope()
 
 
+class JobOrder(StrEnum):
+    """What a list of RayJobs is sorted by, each from the top. COST is GPU time."""
+
+    NEWEST = "newest"
+    COST = "cost"
+
+
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """Narrows a list of jobs. Within one field any value fits, between fields all must; an empty field narrows nothing.
 
     ``since`` is inclusive and ``until`` exclusive, both against the time that lists sort by (``JobRow.at``).
-    ``text`` is looked for in names, without regard to case.
+    ``text`` is looked for in names, without regard to case. ``order`` is part of it, because a page's token fits one order.
     """
 
     clusters: tuple[str, ...] = ()
@@ -41,6 +48,7 @@ class JobFilter:
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    order: JobOrder = JobOrder.NEWEST
 
 
 @dataclass(frozen=True, slots=True)

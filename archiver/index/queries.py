@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, FromClause, RowMapping, Select, Table, and
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archiver.core.manifest import Manifest
-from archiver.index.filters import JobFilter, Scope
+from archiver.index.filters import JobFilter, JobOrder, Scope
 from archiver.index.rows import grams, manifest_of
 from archiver.index.tables import artifacts, attempts, rayjobs
 from archiver.index.tokens import Direction, Position
@@ -70,10 +70,10 @@ def matching(job_filter: JobFilter, table: Table = rayjobs) -> ColumnElement[boo
 async def list_jobs(
     connection: AsyncConnection, scope: Scope, job_filter: JobFilter, *, size: int, position: Position | None
 ) -> Slice:
-    """``size`` rows on one side of a position; the newest ones without a position."""
+    """``size`` rows on one side of a position, by the filter's order; the topmost ones without a position."""
     is_newer = position is not None and position.direction is Direction.NEWER
     statement = select(rayjobs).where(visible(scope), matching(job_filter)).limit(size + 1)
-    found = (await connection.execute(_placed(statement, position))).mappings().all()
+    found = (await connection.execute(_placed(statement, position, job_filter.order))).mappings().all()
     kept = found[:size]
     has_more = len(found) > size
     if is_newer:
@@ -146,13 +146,15 @@ async def list_places(
     return tuple((row.rayjob_uid, row.number, row.manifest_key) for row in await connection.execute(statement))
 
 
-def _placed(statement: Select[Any], position: Position | None) -> Select[Any]:
-    key = tuple_(rayjobs.c.at, rayjobs.c.uid)
+def _placed(statement: Select[Any], position: Position | None, order: JobOrder) -> Select[Any]:
+    by = rayjobs.c.gpu_seconds if order is JobOrder.COST else rayjobs.c.at
+    key = tuple_(by, rayjobs.c.uid)
     if position is None:
-        return statement.order_by(rayjobs.c.at.desc(), rayjobs.c.uid.desc())
+        return statement.order_by(by.desc(), rayjobs.c.uid.desc())
+    place = (position.cost if order is JobOrder.COST else position.at, position.uid)
     if position.direction is Direction.NEWER:
-        return statement.where(key > (position.at, position.uid)).order_by(rayjobs.c.at, rayjobs.c.uid)
-    return statement.where(key < (position.at, position.uid)).order_by(rayjobs.c.at.desc(), rayjobs.c.uid.desc())
+        return statement.where(key > place).order_by(by, rayjobs.c.uid)
+    return statement.where(key < place).order_by(by.desc(), rayjobs.c.uid.desc())
 
 
 def _columns(job_filter: JobFilter, status: str) -> Sequence[tuple[str, tuple[str, ...]]]:

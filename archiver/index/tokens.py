@@ -16,7 +16,7 @@ from typing import Any
 from archiver.core import records
 from archiver.errors import DataError, UserError
 
-_VERSION = 1
+_VERSION = 2
 _DIGEST_BYTES = 9
 MAX_TOKEN_CHARS = 600
 _REFUSED = "the page token does not fit this list: it was altered, or the filter changed. Start from the first page"
@@ -29,24 +29,30 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Rows strictly older (or newer) than this one. Ties of time are broken by ``uid``."""
+    """Rows strictly older (or newer) than this one. Ties of time are broken by ``uid``.
+
+    In a list by cost, older is cheaper: ``cost`` takes the place of the time.
+    """
 
     direction: Direction
     at: datetime
     uid: str
+    cost: float = 0.0
 
 
 def build_token(position: Position, question: object) -> str:
     """``question`` is the filter, or whatever else the list was asked for: a record or a plain value."""
-    return seal([position.direction.value, position.at.astimezone(UTC).isoformat(), position.uid], question)
+    return seal(
+        [position.direction.value, position.at.astimezone(UTC).isoformat(), position.uid, position.cost], question
+    )
 
 
 def parse_token(token: str, question: object) -> Position:
     """The inverse. Raises UserError where the token is not one of ours or belongs to another question."""
-    direction, at, uid = unseal(token, question, 3)
+    direction, at, uid, cost = unseal(token, question, 4)
     try:
-        return Position(Direction(direction), records.parse_time(at), str(uid))
-    except (ValueError, DataError) as error:
+        return Position(Direction(direction), records.parse_time(at), str(uid), float(cost))
+    except (ValueError, TypeError, DataError) as error:
         raise UserError(_REFUSED) from error
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from archiver.core.manifest import ManifestState, Outcome, Times
 from archiver.core.model import ArtifactKind, Attribution, Completeness, Gap, LogSource, ResourceUse
-from archiver.index.filters import FAILURES, JobFilter, PageRequest, Scope
+from archiver.index.filters import FAILURES, JobFilter, JobOrder, PageRequest, Scope
 
 __all__ = [
     "FAILURES",
@@ -32,6 +32,7 @@ __all__ = [
     "FacetsView",
     "HealthView",
     "JobFilter",
+    "JobOrder",
     "JobPage",
     "JobRow",
     "JobView",

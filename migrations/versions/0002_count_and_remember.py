@@ -83,7 +83,7 @@ def downgrade() -> None:
     op.execute("DROP FUNCTION count_attempts()")
     for table in ("group_decisions", "feedback", "group_days", "attempt_days"):
         op.drop_table(table)
-    for index in ("ix_rayjobs_fingerprint_at", "ix_rayjobs_images", "ix_rayjobs_name_grams"):
+    for index in ("ix_rayjobs_gpu_seconds", "ix_rayjobs_fingerprint_at", "ix_rayjobs_images", "ix_rayjobs_name_grams"):
         op.drop_index(index, "rayjobs")
     for column in ("fingerprint", "images", "name_grams"):
         op.drop_column("rayjobs", column)
@@ -201,6 +201,9 @@ def _index() -> None:
         "rayjobs",
         ["fingerprint", sa.literal_column("at DESC"), sa.literal_column("uid DESC")],
         postgresql_where=sa.text("fingerprint IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_rayjobs_gpu_seconds", "rayjobs", [sa.literal_column("gpu_seconds DESC"), sa.literal_column("uid DESC")]
     )
     op.create_index("ix_rayjobs_images", "rayjobs", ["images"], postgresql_using="gin")
     op.create_index("ix_rayjobs_name_grams", "rayjobs", ["name_grams"], postgresql_using="gin")

@@ -1,80 +1,36 @@
-"""How fast lists, counts and jobs are read from a large index. Not a test: it prints, and judges nothing.
+"""How fast lists, counts, groups, jobs and their pages are read from a large index. Not a test: it prints, and judges nothing.
 
-`python -m tests.bench.lists [ATTEMPTS]` fills a database of its own (200,000 by default) and reads it as the web does.
-Every figure stands beside an empty statement of the same run, because machines differ.
+`python -m tests.bench.lists [ATTEMPTS]` fills a database of its own (1,000,000 by default) and reads it as the web does;
+with a database's URL in place of the number it reads what is there. Every figure stands beside an empty statement of the
+same run, because machines differ.
 """
 
 import asyncio
-import json
 import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from archiver.index import migrate, rows
+from archiver.index import migrate
 from archiver.index.engine import Limits, open_engine, reading
+from archiver.read.groups import GroupFilter, GroupOrder, GroupRequest
 from archiver.read.service import Reader
-from archiver.read.views import JobFilter, PageRequest, Scope
+from archiver.read.views import FAILURES, JobFilter, PageRequest, Scope
 from archiver.sandbox.postgres import EmbeddedPostgres
 from archiver.store.filesystem import FilesystemStore
-from tests.fakes.manifests import key_of, log, manifest
+from tests.bench.archive import CAUSES, NAMESPACES, TEAMS, fill
+from web.main import create_app
 
 EVERYTHING = Scope.everything()
 ROUNDS = 200
-TEAMS, CAUSES, NAMESPACES, ARTIFACTS = 40, 68, 60, 4
-# every fifth RayJob has a second attempt; a few teams and causes have most of the rows, as in life
-_JOBS = """
-INSERT INTO rayjobs
-SELECT 'uid-' || n, 'cluster-' || n % 3, 'ns-' || n % :namespaces, 'job-' || n % 5000,
-       now() - n * interval '30 seconds', now() - n * interval '30 seconds', now() - n * interval '30 seconds',
-       now() - n * interval '30 seconds' + interval '4 minutes',
-       (ARRAY['failed', 'failed', 'succeeded', 'succeeded', 'stopped'])[1 + n % 5], 'FAILED', 'Failed', 'AppFailed',
-       'team-' || floor(:teams * power(random(), 3)), 'label:team', 'queue-' || n % 12, 'label:queue', NULL, NULL,
-       CASE WHEN n % 5 < 2 THEN 'cause-' || floor(:causes * power(random(), 2)) END,
-       CASE WHEN n % 5 < 2 THEN 'category-' || n % 12 END, 'A title', 'the owner', 0.9,
-       '{"source": "driver", "artifact": "logs/driver.log", "line": 12, "text": "ValueError: wrong"}',
-       '[{"number": 1, "status": "failed", "cause": "x", "started": null, "ended": null}]',
-       8, 2000, 'complete', 'all', '2.52.0', ARRAY['node-' || n % 2000, 'node-' || n % 1999]
-FROM generate_series(1, :jobs) AS n
-"""
-_ATTEMPTS = """
-INSERT INTO attempts
-SELECT uid, number, 'v1/' || uid || '/manifest.json', 1, 'final', cluster, namespace, name, status, job_status,
-       deployment_status, reason, created_at, started_at, ended_at, ended_at, 1, 2, completeness, '', 'default', 8, 2000,
-       4000, cause, category, confidence, '14', NULL,
-       jsonb_set(CAST(:document AS jsonb), '{attempt}', jsonb_build_object('number', number, 'rayjob',
-           jsonb_build_object('cluster', cluster, 'namespace', namespace, 'name', name, 'uid', uid)))
-FROM rayjobs, generate_series(1, CASE WHEN right(uid, 1) IN ('0', '5') THEN 2 ELSE 1 END) AS number
-"""
-_ARTIFACTS = """
-INSERT INTO artifacts
-SELECT rayjob_uid, number, place, 'logs/' || place, 'log', 'v1/x', 1000, 300, 900, 'ab', 'complete', CAST(:document AS jsonb)
-FROM attempts, generate_series(0, :artifacts - 1) AS place
-"""
-
-
-async def fill(engine: AsyncEngine, count: int) -> int:
-    """Rows as the writer would make them; gives the number of RayJobs."""
-    whole, jobs = manifest(), round(count / 1.2)
-    document = rows.attempt_row(whole, key_of(whole))["document"]
-    artifact = rows.artifact_rows(manifest(artifacts=[log()]))[0]["document"]
-    async with engine.begin() as connection:
-        await connection.execute(text("SET LOCAL statement_timeout = 0"))
-        await connection.execute(
-            text(_JOBS), {"jobs": jobs, "teams": TEAMS, "causes": CAUSES, "namespaces": NAMESPACES}
-        )
-        await connection.execute(text(_ATTEMPTS), {"document": json.dumps(document)})
-        await connection.execute(text(_ARTIFACTS), {"document": json.dumps(artifact), "artifacts": ARTIFACTS})
-    async with engine.connect() as plain:
-        connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
-        await connection.execute(text("SET statement_timeout = 0"))
-        await connection.execute(text("VACUUM ANALYZE"))
-    return jobs
+DEFAULT_ATTEMPTS = 1_000_000
 
 
 async def measure(name: str, step: Callable[[int], Awaitable[object]], base_ms: float | None = None) -> float:
@@ -91,23 +47,33 @@ async def measure(name: str, step: Callable[[int], Awaitable[object]], base_ms: 
     return median
 
 
-async def run(url: str, folder: Path, count: int) -> None:
-    engine = open_engine(url, Limits(statement_seconds=30))
+async def run(url: str, folder: Path, count: int | None) -> None:
+    """``count`` None reads what is there."""
+    engine = open_engine(url, Limits(statement_seconds=60))
     try:
-        began = time.perf_counter()
-        jobs = await fill(engine, count)
-        sys.stdout.write(f"{count} attempts of {jobs} RayJobs made in {time.perf_counter() - began:.0f} s\n")
-        await _measure_all(Reader(engine, FilesystemStore(folder)), engine, jobs)
+        if count is not None:
+            began = time.perf_counter()
+            jobs = await fill(engine, count)
+            sys.stdout.write(f"{count} attempts of {jobs} RayJobs made in {time.perf_counter() - began:.0f} s\n")
+        async with reading(engine) as connection:
+            jobs = await connection.scalar(text("SELECT count(*) FROM rayjobs")) or 0
+        reader = Reader(engine, FilesystemStore(folder))
+        base = await measure("empty statement", lambda _: _empty(engine))
+        await _lists(reader, base)
+        await _counts(reader, base)
+        await _groups(reader, base)
+        await _pages(reader, jobs, base)
     finally:
         await engine.dispose()
 
 
-async def _measure_all(reader: Reader, engine: AsyncEngine, jobs: int) -> None:
-    luck = random.Random(1)
+async def _empty(engine: AsyncEngine) -> None:
+    async with reading(engine) as connection:
+        await connection.execute(text("SELECT 1"))
 
-    async def empty(_: int) -> None:
-        async with reading(engine) as connection:
-            await connection.execute(text("SELECT 1"))
+
+async def _lists(reader: Reader, base: float) -> None:
+    luck = random.Random(1)
 
     def team(_: int) -> JobFilter:
         return JobFilter(teams=(f"team-{luck.randrange(TEAMS)}",))
@@ -116,22 +82,78 @@ async def _measure_all(reader: Reader, engine: AsyncEngine, jobs: int) -> None:
         return JobFilter(teams=(f"team-{luck.randrange(TEAMS)}",), causes=(f"cause-{luck.randrange(CAUSES)}",))
 
     def failed_here(_: int) -> JobFilter:
-        return JobFilter(namespaces=(f"ns-{luck.randrange(NAMESPACES)}",), statuses=("failed",))
+        return JobFilter(namespaces=(f"ns-{luck.randrange(NAMESPACES)}",), statuses=FAILURES)
+
+    def named(number: int) -> JobFilter:
+        return JobFilter(text=f"job-{number}-1")
 
     deep = await _deep_token(reader, pages=20)
-    base = await measure("empty statement", empty)
     await measure("newest 50", lambda _: reader.jobs(EVERYTHING, PageRequest()), base)
     await measure("50 behind row 20,000", lambda _: reader.jobs(EVERYTHING, PageRequest(token=deep)), base)
-    for name, made in (("team", team), ("team and cause", team_and_cause), ("namespace and status", failed_here)):
+    told = (("team", team), ("team and cause", team_and_cause), ("namespace, failed", failed_here), ("a name", named))
+    for name, made in told:
 
         async def page(number: int, made: Callable[[int], JobFilter] = made) -> None:
             await reader.jobs(EVERYTHING, PageRequest(made(number)))
 
         await measure(f"newest 50 of {name}", page, base)
-    await measure("name contains", lambda n: reader.jobs(EVERYTHING, PageRequest(JobFilter(text=f"job-{n}"))), base)
-    await measure("facets of all", lambda _: reader.facets(EVERYTHING, JobFilter()), base)
-    await measure("facets of one team", lambda n: reader.facets(EVERYTHING, team(n)), base)
+
+
+async def _counts(reader: Reader, base: float) -> None:
+    now, luck = datetime.now(UTC), random.Random(2)
+
+    def asked(days: int | None, *, of_team: bool = False) -> JobFilter:
+        teams = (f"team-{luck.randrange(TEAMS)}",) if of_team else ()
+        return JobFilter(statuses=FAILURES, teams=teams, since=now - timedelta(days=days) if days else None)
+
+    for name, days in (("a day", 1), ("30 days", 30), ("all time", None)):
+
+        async def facets(_: int, days: int | None = days) -> None:
+            await reader.facets(EVERYTHING, asked(days))
+
+        async def of_team(_: int, days: int | None = days) -> None:
+            await reader.facets(EVERYTHING, asked(days, of_team=True))
+
+        async def count(_: int, days: int | None = days) -> None:
+            await reader.statistics.count(EVERYTHING, asked(days), now=now)
+
+        await measure(f"facets of {name}", facets, base)
+        await measure(f"facets of a team, {name}", of_team, base)
+        await measure(f"statistics of {name}", count, base)
+
+
+async def _groups(reader: Reader, base: float) -> None:
+    now, luck = datetime.now(UTC), random.Random(3)
+    month = now - timedelta(days=30)
+    for order in GroupOrder:
+
+        async def page(_: int, order: GroupOrder = order) -> None:
+            await reader.groups.page(EVERYTHING, GroupRequest(GroupFilter(since=month, order=order)), now=now)
+
+        await measure(f"25 groups of 30 days, {order}", page, base)
+    await measure(
+        "one group", lambda _: reader.groups.group(EVERYTHING, f"v1-{int(5000 * luck.random() ** 3)}", now=now), base
+    )
+    await measure("nodes of 7 days", lambda _: reader.statistics.nodes(EVERYTHING, since=now - timedelta(days=7)), base)
+
+
+async def _pages(reader: Reader, jobs: int, base: float) -> None:
+    """Whole pages, HTML and all, without the network."""
+    luck = random.Random(4)
     await measure("one job, whole", lambda _: reader.job(EVERYTHING, f"uid-{luck.randrange(1, jobs)}"), base)
+    transport = httpx.ASGITransport(app=create_app(reader))
+    async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
+        for name, address in (
+            ("page of failures", lambda: "/"),
+            ("page of failures of a team", lambda: f"/?team=team-{luck.randrange(TEAMS)}"),
+            ("page of groups", lambda: "/groups"),
+            ("page of a job", lambda: f"/jobs/uid-{luck.randrange(1, jobs)}"),
+        ):
+
+            async def get(_: int, address: Callable[[], str] = address) -> None:
+                (await client.get(address())).raise_for_status()
+
+            await measure(name, get, base)
 
 
 async def _deep_token(reader: Reader, *, pages: int) -> str | None:
@@ -142,14 +164,17 @@ async def _deep_token(reader: Reader, *, pages: int) -> str | None:
 
 
 def main(arguments: list[str]) -> None:
-    count = int(arguments[0]) if arguments else 200_000
+    asked = arguments[0] if arguments else str(DEFAULT_ATTEMPTS)
     with TemporaryDirectory(prefix="archiver-bench-") as folder:
+        if not asked.isdecimal():
+            asyncio.run(run(asked, Path(folder), None))
+            return
         server = EmbeddedPostgres(Path(folder) / "postgres")
         server.start()
         try:
             url = server.create_database("bench")
             migrate.upgrade(url)
-            asyncio.run(run(url, Path(folder), count))
+            asyncio.run(run(url, Path(folder), int(asked)))
         finally:
             server.stop()
 

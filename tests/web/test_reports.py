@@ -20,7 +20,7 @@ from archiver.commands import Doors
 from archiver.commands.exits import NOT_FOUND
 from archiver.commands.reports import groups_command
 from archiver.core.manifest import Manifest, to_json
-from archiver.core.model import Attribution, Completeness
+from archiver.core.model import Attribution, Completeness, ResourceUse
 from archiver.diagnosis import Evidence, diagnose, load_ruleset
 from archiver.index.engine import open_engine
 from archiver.index.writes import record
@@ -116,6 +116,24 @@ async def test_a_facet_says_what_another_choice_would_give(client: httpx.AsyncCl
     said = await words(client, "/?since=24h&team=vision")
     assert re.search(r"Team vision 2 language 1", said)
     assert "2 attempts failed of 2" in said
+
+
+async def test_a_list_is_sorted_by_cost_through_all_its_pages(client: httpx.AsyncClient, engine: AsyncEngine) -> None:
+    hours = [5, 1, 9, 3, 7, 3]
+    for number, cost in enumerate(hours):
+        use = ResourceUse(gpu_seconds=cost * 3_600.0)
+        await put(engine, manifest(f"u{number}", start=NOW - timedelta(hours=1 + number), resources=use))
+    listed: list[float] = []
+    token: str | None = ""
+    while token is not None:
+        asked = {"order": "cost", "page_size": "2"} | ({"page_token": token} if token else {})
+        page = (await client.get("/api/v1/jobs", params=asked)).raise_for_status().json()
+        listed += [job["gpu_seconds"] / 3_600 for job in page["jobs"]]
+        token = page["next_page_token"]
+    assert listed == sorted(hours, reverse=True)
+    first = re.findall(r'class="name" href="/jobs/(\w+)"', (await client.get("/?order=cost")).text)
+    assert first == ["u2", "u4", "u0", "u5", "u3", "u1"]
+    assert (await client.get("/?order=luck")).status_code == 400
 
 
 async def test_exports_are_the_same_list_with_its_time_written_out(client: httpx.AsyncClient, archived: None) -> None:

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from archiver.core.model import Completeness
-from archiver.read.views import AttemptCell, CauseBrief, DecisiveLine, Facet, FacetsView, FacetValue, JobPage, JobRow
+from archiver.read.views import (
+    AttemptCell,
+    CauseBrief,
+    DecisiveLine,
+    Facet,
+    FacetsView,
+    FacetValue,
+    JobOrder,
+    JobPage,
+    JobRow,
+)
 from web.pages import links, marks, overview, status, words
 from web.pages.choices import Choice
 from web.pages.feedback import title_of
@@ -87,6 +97,7 @@ def values(query: ListQuery, found: Found, *, now: datetime) -> dict[str, object
         "empty": empty(query, found.counted),
         "newer_href": query.at(page.prev_token, now).href if page.prev_token else None,
         "older_href": query.at(page.next_token, now).href if page.next_token else None,
+        "orders": orders(query),
         "views": overview.views(),
         "exports": exports(query, now),
         "commands": commands(query),
@@ -269,6 +280,11 @@ def empty(query: ListQuery, counted: FacetsView) -> Empty:
 
 def _good_news(query: ListQuery) -> str:
     return "No archived RayJob failed." if not query.statuses else "No archived RayJob has this status."
+
+
+def orders(query: ListQuery) -> tuple[Choice, ...]:
+    told = ((JobOrder.NEWEST, "newest"), (JobOrder.COST, "most GPU-hours"))
+    return tuple(Choice(label, query.sorted_by(order).href, is_current=query.order is order) for order, label in told)
 
 
 def exports(query: ListQuery, now: datetime) -> Sequence[Choice]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from archiver.errors import UserError
-from archiver.read.views import JobFilter, PageRequest
+from archiver.read.views import JobFilter, JobOrder, PageRequest
 from web.pages import links
 from web.pages.status import FAILURES
 
@@ -45,13 +45,14 @@ class ListQuery:
     since: str = ""
     until: str = ""
     token: str = ""
+    order: JobOrder = JobOrder.NEWEST
 
     def filter(self, now: datetime, *, any_status: bool = False) -> JobFilter:
         """What the read side is asked for. Raises BadQuery."""
         fields: dict[str, Any] = {field: self.chosen(name) for name, field in FIELDS.items()}
         statuses = () if any_status else self.wanted_statuses
         since, until = moment(self.since, now), moment(self.until, now)
-        return JobFilter(**fields, statuses=statuses, text=self.text, since=since, until=until)
+        return JobFilter(**fields, statuses=statuses, text=self.text, since=since, until=until, order=self.order)
 
     def request(self, now: datetime, size: int) -> PageRequest:
         return PageRequest(self.filter(now), size, self.token or None)
@@ -95,11 +96,14 @@ class ListQuery:
     def without(self, part: str) -> "ListQuery":
         """Without the text, the times, or (``choices``) everything that narrows."""
         if part == "choices":
-            return ListQuery(statuses=self.statuses, since=self.since, until=self.until)
+            return ListQuery(statuses=self.statuses, since=self.since, until=self.until, order=self.order)
         if part == "until" and self.since == ALL:
             return replace(self, token="", until="")
         emptied: dict[str, Any] = {part: ""}
         return replace(self, token="", **emptied)
+
+    def sorted_by(self, order: JobOrder) -> "ListQuery":
+        return replace(self, order=order, token="")
 
     def with_statuses(self, *statuses: str) -> "ListQuery":
         return replace(self, statuses=statuses, token="")
@@ -108,7 +112,8 @@ class ListQuery:
         """The address's parameters in one order, so that the same view has one address."""
         params: dict[str, str | list[str]] = {"q": self.text, "status": list(self.statuses)}
         params |= {name: list(self.chosen(name)) for name in FIELDS}
-        return params | {"since": self.since, "until": self.until, "page_token": self.token}
+        order = "" if self.order is JobOrder.NEWEST else self.order.value
+        return params | {"since": self.since, "until": self.until, "order": order, "page_token": self.token}
 
     @property
     def href(self) -> str:
@@ -129,7 +134,11 @@ def parse(pairs: Mapping[str, list[str]]) -> ListQuery:
 
     choices = tuple((name, value) for name in FIELDS for value in dict.fromkeys(pairs.get(name, [])) if value)
     statuses = tuple(dict.fromkeys(value for value in pairs.get("status", []) if value))
-    return ListQuery(choices, statuses, first("q"), first("since"), first("until"), first("page_token"))
+    order = first("order") or JobOrder.NEWEST
+    if order not in list(JobOrder):
+        raise BadQuery(f"{order!r} is no order: {', '.join(JobOrder)}")
+    times = (first("since"), first("until"))
+    return ListQuery(choices, statuses, first("q"), *times, first("page_token"), JobOrder(order))
 
 
 def moment(text: str, now: datetime) -> datetime | None:
