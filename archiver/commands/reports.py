@@ -23,7 +23,7 @@ _CAUSES = ("CAUSE", "CATEGORY", "FAILURES", "GPU-HOURS LOST", "TITLE")
 @click.argument("fingerprint", required=False)
 @click.option("--team", "teams", multiple=True, help="Only with failures of these teams.")
 @click.option("--state", "states", multiple=True, help="open, muted, resolved, grown, came-back.")
-@click.option("--since", default="30d", show_default=True, help="Failed at this time or later: 24h, 7d or a date.")
+@click.option("--since", default="7d", show_default=True, help="Failed at this time or later: 24h, 7d or a date.")
 @click.option(
     "--order",
     type=click.Choice([order.value for order in GroupOrder]),

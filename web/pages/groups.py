@@ -22,7 +22,7 @@ TO_LOOK_AT = ("open", "grown", "came-back")
 _TABS = (("To look at", ""), ("Muted", "muted"), ("Resolved", "resolved"), ("All", ALL))
 _ORDERS = ((GroupOrder.NEWEST, "newest"), (GroupOrder.MOST, "most attempts"), (GroupOrder.COST, "most GPU-hours"))
 _RANGES = (("7d", "last 7 days"), ("30d", "last 30 days"), ("90d", "last 90 days"), (ALL, "all time"))
-DEFAULT_SINCE = "30d"
+DEFAULT_SINCE = "7d"
 _SHOWN = 12
 NEW = timedelta(days=1)  # for so long a group is marked as one that nobody saw before
 _PARTS = {
