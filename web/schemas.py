@@ -3,9 +3,9 @@
 All other answers are the dataclasses of ``archiver.read.views``: their fields and docstrings are the schema.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -118,6 +118,12 @@ class Events(Shape):
 
 class Timeline(Shape):
     entries: Sequence[TimelineEntry]
+
+
+class Verdicts(Shape):
+    """Verdicts of one attempt, newest first. The documents are open: a later ruleset may say more."""
+
+    verdicts: Sequence[Mapping[str, Any]]
 
 
 class FeedbackList(Shape):

@@ -1,6 +1,7 @@
 """Rows and manifests into views. Pure; no connection and no store here."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -105,24 +106,8 @@ def attempt_view(stored: StoredAttempt) -> AttemptView:
 
 
 def artifact_view(artifact: Artifact, *, live: bool = False) -> ArtifactView:
-    return ArtifactView(
-        name=artifact.name,
-        kind=artifact.kind,
-        key=artifact.key,
-        raw_bytes=artifact.raw_bytes,
-        stored_bytes=artifact.stored_bytes,
-        lines=artifact.lines,
-        sha256=artifact.sha256,
-        completeness=artifact.completeness,
-        reason=artifact.reason,
-        source=artifact.source,
-        source_bytes=artifact.source_bytes,
-        first_time=artifact.first_time,
-        last_time=artifact.last_time,
-        gaps=artifact.gaps,
-        masked=artifact.masked,
-        live=live,
-    )
+    recorded = {field.name: getattr(artifact, field.name) for field in fields(Artifact)}
+    return ArtifactView(**recorded, live=live)
 
 
 def missing(manifest: Manifest) -> Iterable[str]:

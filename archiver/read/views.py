@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from archiver.core.manifest import ManifestState, Outcome, Times
-from archiver.core.model import ArtifactKind, Attribution, Completeness, Gap, LogSource, ResourceUse
+from archiver.core.model import Artifact, Attribution, Completeness, Gap, ResourceUse
 from archiver.index.filters import FAILURES, JobFilter, JobOrder, PageRequest, Scope
 
 __all__ = [
@@ -202,27 +202,12 @@ class VerdictView:
 
 
 @dataclass(frozen=True, slots=True)
-class ArtifactView:
+class ArtifactView(Artifact):
     """One piece of evidence. ``name`` identifies it within its attempt; ``live`` while it still grows.
 
     Of a live one bytes and lines are what has been flushed so far, and there is no ``sha256`` yet.
     """
 
-    name: str
-    kind: ArtifactKind
-    key: str
-    raw_bytes: int
-    stored_bytes: int
-    lines: int
-    sha256: str
-    completeness: Completeness
-    reason: str
-    source: LogSource | None = None
-    source_bytes: int | None = None
-    first_time: datetime | None = None
-    last_time: datetime | None = None
-    gaps: tuple[Gap, ...] = ()
-    masked: Mapping[str, int] = field(default_factory=dict)
     live: bool = False
 
 

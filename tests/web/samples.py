@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from archiver.core.difference import Aspect, Change
+from archiver.core.divergence import Divergence, NumberedLine
 from archiver.core.manifest import ManifestState, Outcome, Times
 from archiver.core.model import (
     ArtifactKind,
@@ -18,6 +20,7 @@ from archiver.core.model import (
     ResourceUse,
 )
 from archiver.core.timeline import Lane, Severity, TimelineEntry
+from archiver.read.runs import Difference, OtherRun
 from archiver.read.views import (
     ArtifactView,
     AttemptCell,
@@ -201,6 +204,18 @@ VERDICT = VerdictView(
     ),
     rule="env.module-missing",
     ruleset="14",
+    raw={
+        "fingerprint": {"key": "v1-abc", "version": 1, "used": ["leaf", "exception"]},
+        "symptoms": [{"text": "exit code 1 of the driver", "of": "missing-module", "source": "driver", "line": 1813}],
+        "advice": [
+            {
+                "id": "ttl-zero",
+                "setting": "spec.ttlSecondsAfterFinished",
+                "change": "Set it to 60 or more.",
+                "why": "With 0 the RayCluster is deleted within a second of the end.",
+            }
+        ],
+    },
 )
 MESSAGE = (
     "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\nTraceback …"
@@ -510,3 +525,17 @@ def timeline() -> tuple[TimelineEntry, ...]:
         ),
     ]
     return tuple(sorted(told, key=lambda entry: entry.at))
+
+
+def difference(other: OtherRun) -> Difference:
+    """What changed since the good run, hostile values included."""
+    told = (
+        Change(Aspect.ENTRYPOINT, "entrypoint", "python /app/train.py", "python /app/train.py --flash"),
+        Change(Aspect.IMAGE, "image digest of head", "sha256:0011", "sha256:ab12cd34"),
+        Change(Aspect.ENV, "env MODEL_REV", "2026-08-01", HOSTILE),
+        Change(Aspect.SPEC, "rayClusterSpec.workerGroupSpecs[gpu].template.spec.nodeSelector.pool", "a100", "h100"),
+        Change(Aspect.NODES, "nodes", "gpu-node-2", "gpu-node-14"),
+    )
+    line = NumberedLine(DECISIVE_LINE, f"ModuleNotFoundError: No module named 'flash_attn' {HOSTILE}")
+    log = Divergence((NumberedLine(2, "loading tokenizer llama-7b"),), NumberedLine(8, "step=0 loss=4.0"), line)
+    return Difference(other, told, log, "logs/driver.log", "logs/driver.log")

@@ -181,7 +181,7 @@ async def test_the_way_from_the_list_to_the_line_needs_no_script(browser: Browse
         await expect(visited.page.locator("[data-theme-switch]")).to_be_hidden()
         await visited.page.click(".run .name >> nth=0")
         await visited.page.wait_for_url(f"**{JOB}")
-        await visited.page.click(".excerpt .is-decisive a")
+        await visited.page.click(".cited .place >> nth=0")
         await visited.page.wait_for_url(f"**{LOG}?line=1812#L1812")
         await expect(visited.page.locator("#L1812")).to_be_in_viewport()
         await visited.page.fill("#to-line", "3")

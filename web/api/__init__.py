@@ -3,11 +3,11 @@
 from fastapi import APIRouter
 
 from web import urls
-from web.api import attempts, groups, jobs, logs, people, probes, statistics
+from web.api import attempts, findings, groups, jobs, logs, people, probes, search, statistics
 from web.problems import not_found
 
 router = APIRouter()
-for _part in (jobs, people, attempts, groups, statistics, logs):
+for _part in (jobs, people, attempts, findings, groups, statistics, search, logs):
     router.include_router(_part.router, prefix=urls.API)
 router.include_router(probes.router)
 

@@ -21,7 +21,7 @@ def environment() -> Environment:
         made.filters[name] = getattr(words, name)
     made.filters |= {"certainty": words.certainty, "completeness": words.completeness, "source": words.source}
     made.filters |= {"category": words.category, "chance": words.chance, "hours": words.hours, "image": words.image}
-    made.filters |= {"short_name": words.short_name}
+    made.filters |= {"sentence": words.sentence, "short_name": words.short_name}
     made.filters |= {"mark": status.mark, "completeness_mark": status.completeness_mark, "line_text": marks.line_text}
     made.globals |= {"links": links, "version": __version__, "attribution": words.attribution}
     return made

@@ -2,40 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from archiver.core.model import ArtifactKind, Completeness, LogKind
 from archiver.core.timeline import Lane, Severity, TimelineEntry
-from archiver.read.views import ArtifactView, AttemptView, JobView, LogWindow, VerdictView
+from archiver.read.views import ArtifactView, AttemptView, JobView, VerdictView
 from web.pages import links, marks, status, words
 from web.pages.reasons import ray_error, reason
 
-_TELLING = (LogKind.DRIVER, LogKind.SUBMITTER, LogKind.HEAD, LogKind.WORKER)
 _MAIN_LANES = (Lane.RAYJOB, Lane.RAYCLUSTER, Lane.CAPTURE)
 # where Ray's message goes over into the driver log's tail
 _TAIL_FOLLOWS = ", last available logs"
 MAX_ENTRIES = 500
 MAX_TEXT = 300
-MAX_SYMPTOMS = 5
-CONTEXT_LINES = 3
-TAIL_LINES = 14
-
-
-@dataclass(frozen=True, slots=True)
-class ExcerptLine:
-    number: int
-    text: str
-    href: str
-    is_decisive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Some lines of a log, in place, with the way into it."""
-
-    title: str
-    href: str | None
-    lines: tuple[ExcerptLine, ...]
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +22,7 @@ class Tab:
     number: int
     status: str
     note: str
+    differs: str
     href: str
     is_current: bool
 
@@ -84,11 +64,27 @@ def tabs(job: JobView, current: AttemptView) -> tuple[Tab, ...]:
             number=attempt.number,
             status=attempt.status,
             note=_why_short(attempt),
+            differs=_differs(earlier, attempt),
             href=links.attempt(job.row.uid, attempt.number),
             is_current=attempt.number == current.number,
         )
-        for attempt in job.attempts
+        for earlier, attempt in zip((None, *job.attempts), job.attempts, strict=False)
     )
+
+
+def _differs(earlier: AttemptView | None, attempt: AttemptView) -> str:
+    """What the attempt had that the one before had not, as far as it is told in a word."""
+    if earlier is None:
+        return ""
+    # a container that never started has no digest, and a pod that was never placed no node
+    shared = earlier.images.keys() & attempt.images.keys()
+    pairs = (
+        ("other image", any(earlier.images[name] != attempt.images[name] for name in shared)),
+        ("other spec", earlier.spec != attempt.spec),
+        ("other nodes", bool(earlier.nodes and attempt.nodes) and set(earlier.nodes) != set(attempt.nodes)),
+        ("other versions", earlier.versions != attempt.versions),
+    )
+    return ", ".join(name for name, is_so in pairs if is_so)
 
 
 def verdict(attempt: AttemptView) -> VerdictView | None:
@@ -147,78 +143,21 @@ def facts(attempt: AttemptView) -> tuple[Fact, ...]:
         Fact("Ended", words.utc(times.ended) if times.ended else ""),
         Fact("Cluster deleted", words.utc(times.cluster_deleted) if times.cluster_deleted else ""),
         Fact("GPU time", words.gpu_hours(attempt.resources.gpu_seconds) if attempt.resources.gpu_seconds else ""),
-        Fact("Idle before its first task", _idle(attempt)),
         Fact("Nodes", ", ".join(attempt.nodes), is_mono=True),
         *(Fact(f"Image of {name}", image, is_mono=True) for name, image in sorted(attempt.images.items())),
     )
     return tuple(fact for fact in pairs if fact.value)
 
 
-def _idle(attempt: AttemptView) -> str:
-    idle = attempt.resources.gpu_idle_seconds
-    return words.gpu_hours(idle) if idle else ""
-
-
-def telling_log(attempt: AttemptView) -> ArtifactView | None:
-    """The log whose end says most: the driver's, else the submitter's, the head's, a worker's."""
-    logs = [entry for entry in attempt.artifacts if entry.kind is ArtifactKind.LOG and entry.lines and entry.source]
-    for kind in _TELLING:
-        for entry in logs:
-            if entry.source and entry.source.kind is kind:
-                return entry
-    return None
-
-
-def tail_excerpt(uid: str, number: int, window: LogWindow) -> Excerpt:
-    """The last lines of a log."""
-    title = f"The end of the {_log_word(window.artifact)} log"
-    return Excerpt(title, links.log(uid, number, window.artifact.name), _lines(uid, number, window, None))
-
-
-def cited_excerpt(uid: str, number: int, window: LogWindow, line: int) -> Excerpt:
-    """A cited line with the lines around it."""
-    href = links.log(uid, number, window.artifact.name, line=line)
-    return Excerpt(words.place(_log_word(window.artifact), line), href, _lines(uid, number, window, line))
-
-
-def quoted(source: str, text: str) -> Excerpt:
-    """A citation that is no line of an archived log: a field, an event, a condition."""
-    return Excerpt(words.place(source), None, (), _clean(text))
-
-
-def _lines(uid: str, number: int, window: LogWindow, decisive: int | None) -> tuple[ExcerptLine, ...]:
-    name = window.artifact.name
-    return tuple(
-        ExcerptLine(
-            line.number,
-            marks.line_text(line.data)[:2000],
-            links.log(uid, number, name, line=line.number),
-            line.number == decisive,
-        )
-        for line in window.lines
-    )
-
-
-def _log_word(artifact: ArtifactView) -> str:
-    return artifact.source.kind.value if artifact.source else artifact.name
-
-
 def course(entries: Iterable[TimelineEntry], *, whole: bool) -> Course:
     """Without ``whole`` only status changes, capture, warnings and errors."""
-    everything = tuple(replace(entry, title=_clean(entry.title), detail=_clean(entry.detail)) for entry in entries)
+    everything = tuple(replace(entry, title=clean(entry.title), detail=clean(entry.detail)) for entry in entries)
     shown = everything if whole else tuple(entry for entry in everything if _matters(entry))
     kept = shown[-MAX_ENTRIES:]
     return Course(kept, len(everything), len(kept) == len(everything))
 
 
-def symptoms(attempt: AttemptView) -> tuple[str, ...]:
-    """What follows from the cause: the first few, each in a few words."""
-    told = verdict(attempt)
-    found = told.symptoms if told else ()
-    return tuple(_clean(text, 140) for text in found[:MAX_SYMPTOMS])
-
-
-def _clean(text: str, limit: int = MAX_TEXT) -> str:
+def clean(text: str, limit: int = MAX_TEXT) -> str:
     """One bounded line of text that nothing in it can make act."""
     line = marks.line_text(" ".join(text[: limit * 8].split()).encode("utf-8", "surrogateescape"))
     return words.short(line, limit)
@@ -252,8 +191,9 @@ def _evidence_order(artifact: ArtifactView) -> tuple[int, int, str]:
 def commands(job: JobView, attempt: AttemptView) -> tuple[str, ...]:
     row = job.row
     return (
-        f"archiver show {row.uid} --attempt {attempt.number}",
-        f"archiver logs {row.uid} --attempt {attempt.number}",
-        f"archiver download {row.uid} --attempt {attempt.number}",
-        f"kubectl -n {row.namespace} get rayjob {row.name} -o yaml",
+        f"archiver show {quote(row.uid)} --attempt {attempt.number}",
+        f"archiver logs {quote(row.uid)} --attempt {attempt.number}",
+        f"archiver events {quote(row.uid)} --attempt {attempt.number}",
+        f"archiver download {quote(row.uid)} --attempt {attempt.number} --bundle",
+        f"kubectl -n {quote(row.namespace)} get rayjob {quote(row.name)} -o yaml",
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
+from archiver.read.runs import OtherRun
 from web import urls
 
 Params = Mapping[str, str | int | Sequence[str] | None]
@@ -28,6 +29,17 @@ def job(uid: str) -> str:
 
 def attempt(uid: str, number: int) -> str:
     return f"{job(uid)}/attempts/{number}"
+
+
+def difference(uid: str, number: int, other: OtherRun | None = None) -> str:
+    """What sets it apart from another attempt; without one, from the last good run."""
+    wanted = f"{other.uid}/{other.number}" if other else None
+    return with_query(f"{attempt(uid, number)}/difference", {"with": wanted})
+
+
+def bundle(uid: str, number: int) -> str:
+    """Everything of an attempt as one file, from the REST API."""
+    return urls.bundle(uid, number)
 
 
 def feedback(uid: str, number: int) -> str:

@@ -178,6 +178,11 @@ def versions(found: Mapping[str, str]) -> str:
     return ", ".join(f"{title} {known[name]}" for name, title in PRODUCTS.items() if known.get(name))
 
 
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
 def short(text: str, limit: int) -> str:
     """At most so many characters, with a sign where something is left out."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
