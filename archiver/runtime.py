@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from archiver.collect.excerpt import read_excerpt
 from archiver.collect.explaining import Explainer
 from archiver.collect.hold import sweep
 from archiver.collect.indexer import Indexer
+from archiver.collect.pings import Pings
 from archiver.collect.record import Sources
 from archiver.collect.streams import Streams
 from archiver.collect.tools import CaptureSettings, Tools
@@ -27,7 +28,7 @@ from archiver.core import keys
 from archiver.core.manifest import Manifest
 from archiver.diagnosis import Ruleset, load_ruleset
 from archiver.errors import KubeError
-from archiver.index.engine import open_engine
+from archiver.index.engine import open_engine, ping
 from archiver.index.writes import record
 from archiver.kube.access import Access, find_access
 from archiver.kube.discovery import kuberay_version, server_version
@@ -50,6 +51,7 @@ from archiver.store.reader import LogReader
 from archiver.store.s3 import S3Options, S3Store
 from archiver.telemetry import Metrics
 
+_STORE = "the object store"
 _log = structlog.get_logger()
 
 
@@ -72,6 +74,7 @@ class WatcherStatus:
     streams: Streams | None = None
     indexer: Indexer | None = None
     controller: Controller | None = None
+    pings: Pings | None = None
     is_leading: bool = False
     is_watching: asyncio.Event = field(default_factory=asyncio.Event)
     problems: list[str] = field(default_factory=list)
@@ -83,7 +86,9 @@ class WatcherStatus:
         found = list(self.problems)
         if self.informers is not None:
             found += self.informers.missing()
-        if self.streams is not None and not self.streams.healthy:
+        if self.pings is not None:
+            found += self.pings.problems()
+        if self.streams is not None and self.streams.is_held_up:
             found.append(f"the object store takes nothing: {self.streams.last_error or 'the spool is full'}")
         if self.indexer is not None and self.indexer.last_error:
             found.append(f"the index takes nothing: {self.indexer.last_error}")
@@ -157,8 +162,8 @@ class _Work:
         indexer = Indexer(self._write_row, catalog, metrics)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         objects = ApiServerObjects(self._transport)
-        seen = _Seen()
-        # compiling the rules takes a second: before the watches start, and not on the event loop
+        seen, pings = _Seen(), self._pings()
+        # reading the rules takes a second: before the watches start, and not on the event loop
         ruleset = await asyncio.to_thread(load_ruleset, settings.rules_dir)
         explainer = self._explainer(ruleset)
         tools = Tools(
@@ -178,10 +183,29 @@ class _Work:
             find=seen.find,
             known=seen.known,
             versions=lambda: self._versions,
-            is_store_healthy=lambda: streams.healthy,
+            is_store_healthy=lambda: streams.healthy and not pings.is_failing(_STORE),
             explain=explainer.explain,
         )
-        await self._run_all(tools, streams, indexer, objects, seen)
+        await self._run_beside(pings, ruleset, self._run_all(tools, streams, indexer, objects, seen))
+
+    async def _run_beside(self, pings: Pings, ruleset: Ruleset, captures: Coroutine[Any, Any, None]) -> None:
+        self._status.pings = pings
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pings.run(), name="pings")
+            # the fast scanner compiles for seconds: behind everything, so that the first verdict need not wait for it
+            group.create_task(asyncio.to_thread(ruleset.scanner.prepare), name="prepare rules")
+            await captures
+
+    def _pings(self) -> Pings:
+        archive = self._archive
+        probe = f"{archive.prefix}/{keys.LAYOUT}/probe".lstrip("/")
+        return Pings(
+            {
+                _STORE: lambda: archive.store.head(probe),
+                "the index": lambda: ping(archive.engine),
+                "the API server": lambda: server_version(self._transport),
+            }
+        )
 
     async def _run_all(
         self, tools: Tools, streams: Streams, indexer: Indexer, objects: ApiServerObjects, seen: "_Seen"

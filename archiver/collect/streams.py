@@ -33,6 +33,7 @@ __all__ = ["Sealed", "StreamPiece", "StreamWriter", "Streams"]
 _TICK_SECONDS = 0.1
 _STORE_SECONDS = 10.0
 _UNHEALTHY_SECONDS = 60.0
+_HELD_UP_SECONDS = 3.0
 _CLOSE_SECONDS = 15.0
 _READ_BACK_BYTES = 256 * 1024 * 1024
 
@@ -177,6 +178,12 @@ class Streams:
     def is_full(self) -> bool:
         """Writers wait for room."""
         return self._spool.is_full
+
+    @property
+    def is_held_up(self) -> bool:
+        """For some seconds already, something that waits could not be put: more than one error that passes."""
+        is_waiting = self.last_error is not None and self.oldest_seconds > _HELD_UP_SECONDS
+        return self._spool.is_full or is_waiting
 
     @property
     def healthy(self) -> bool:

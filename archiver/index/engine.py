@@ -110,6 +110,12 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
             yield connection
 
 
+async def ping(engine: AsyncEngine) -> None:
+    """Asks for nothing. Raises DatabaseError where Postgres does not answer."""
+    async with reading(engine) as connection:
+        await connection.exec_driver_sql("SELECT 1")
+
+
 @asynccontextmanager
 async def writing(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """A connection in one transaction: committed at the end of the block, rolled back on any error."""

@@ -15,22 +15,26 @@ from archiver.ports import Kind, LogRequest
 
 _PODS = CANDIDATES[Kind.POD][0]
 _BOUNDED_READ_SECONDS = 60.0  # a log that is not followed always has its next bytes ready
+# behind a proxy a connection can die without a sign: a log that is silent for so long is opened again
+_SILENT_SECONDS = 120.0
 
 
 class ApiServerPodLogs:
     """Implements ``ports.PodLogs``."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, silent_seconds: float = _SILENT_SECONDS) -> None:
         self._transport = transport
+        self._silent_seconds = silent_seconds
 
     @asynccontextmanager
     async def stream(self, request: LogRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        """See the port. A followed log has no time limit: a half-dead connection is ended by TCP keepalive within a
-        minute. Closing the context closes the connection. Where the kubelet complains in the middle of an answer
+        """See the port. A followed log has no time limit, but one that is silent for ``silent_seconds`` raises
+        KubeUnavailable: it may print nothing, or the connection may be half dead, and opening it again from the checkpoint
+        costs nothing. Closing the context closes the connection. Where the kubelet complains in the middle of an answer
         (``kubelettext``), what came before is given and then KubeNotReady or KubeUnavailable raised.
         """
         call = log_call(request)
-        limit_seconds = None if request.follow else _BOUNDED_READ_SECONDS
+        limit_seconds = self._silent_seconds if request.follow else _BOUNDED_READ_SECONDS
         async with self._transport.open(call, header_timeout_seconds=limit_seconds) as response:
             if response.status == 404:
                 raise KubeGone(f"cannot {call.intent}: pod {request.run.pod} does not exist (any more)")

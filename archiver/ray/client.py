@@ -117,6 +117,9 @@ class RayClient:
         if answer.status == 500 and b"not found" in answer.body:
             return None
         _raise_for_status(answer)
+        if start and not answer.body:
+            # Ray 2.60 in a head's first seconds (seen once): what had bytes before is not empty now
+            raise RayUnavailable(f"the dashboard gave nothing of {path}")
         return FileRange(start, answer.body[start : start + length], len(answer.body))
 
     async def _head_node_id(self, head: RayHead) -> str:

@@ -118,7 +118,7 @@ async def test_a_store_that_fails_for_a_while_costs_nothing(
             assert await watched.text(named(manifest, name)) == WORDS, said(manifest)
         assert named(manifest, "logs/driver").completeness is Completeness.COMPLETE
         await until_true(lambda: streams.last_error is None)
-        assert watched.status.not_ready() == []
+        await until_true(lambda: not watched.status.not_ready())
 
 
 async def test_a_bucket_that_does_not_exist_yet_is_waited_for(

@@ -56,7 +56,7 @@ async def test_the_manifests_grant_all_that_a_watcher_with_a_hold_calls(
         await until_true(lambda: not job.is_cluster_there)
         job.kill_pods()
         manifest = await watched.archived(job.uid)
-        assert watched.status.not_ready() == []
+        await until_true(lambda: not watched.status.not_ready())
     for name in ("logs/driver", "logs/head"):
         assert named(manifest, name).completeness is Completeness.COMPLETE, said(manifest)
 
