@@ -33,7 +33,9 @@ from archiver.index.tables import attempt_days, attempts, group_days
 Found = RowMapping
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # what the counts by day can be narrowed to
-_DAILY_FIELDS = frozenset({"clusters", "namespaces", "teams", "statuses", "causes", "categories", "since", "until"})
+_DAILY_FIELDS = frozenset(
+    {"clusters", "namespaces", "teams", "statuses", "causes", "categories", "since", "until", "order"}
+)
 
 
 @dataclass(frozen=True, slots=True)

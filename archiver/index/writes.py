@@ -1,6 +1,6 @@
 """Manifests into the index. Idempotent: any write may happen twice, in any order; the highest revision stays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -40,7 +40,8 @@ async def write_manifests(connection: AsyncConnection, written: Sequence[Written
         return 0
     await lock(connection, uids)
     attempt_rows = [rows.attempt_row(manifest, key) for manifest, key in newest.values()]
-    await connection.execute(_upsert_attempts(force=force), attempt_rows)
+    for some in _pieces(attempt_rows, _AT_ONCE):
+        await connection.execute(_upsert_attempts(some, force=force))
     taken = await _taken(connection, newest)
     await _replace_artifacts(connection, list(taken.values()))
     await _sum_up(connection, uids, taken)
@@ -69,10 +70,16 @@ async def set_state(connection: AsyncConnection, name: str, value: Any) -> None:
     await connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=changed))
 
 
+_AT_ONCE = 500  # Postgres takes 65,535 parameters in one statement
+
 _LOCK = text(
     "SELECT count(pg_advisory_xact_lock(hashtextextended(uid, 7162)))"
     " FROM (SELECT unnest(:uids) AS uid ORDER BY 1 OFFSET 0) AS ordered"
 ).bindparams(bindparam("uids", type_=ARRAY(Text)))
+
+
+def _pieces(items: Sequence[rows.Row], size: int) -> Iterator[Sequence[rows.Row]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _newest_of_each(written: Sequence[Written]) -> dict[Id, Written]:
@@ -83,8 +90,9 @@ def _newest_of_each(written: Sequence[Written]) -> dict[Id, Written]:
     return dict(sorted(best.items()))
 
 
-def _upsert_attempts(*, force: bool) -> Insert:
-    statement = insert(attempts)
+def _upsert_attempts(attempt_rows: Sequence[rows.Row], *, force: bool) -> Insert:
+    """One statement for all of them, so that the database counts them once."""
+    statement = insert(attempts).values(list(attempt_rows))
     changed = {column.name: statement.excluded[column.name] for column in attempts.c if not column.primary_key}
     is_newer = attempts.c.revision <= statement.excluded.revision
     return statement.on_conflict_do_update(
