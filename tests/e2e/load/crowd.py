@@ -19,7 +19,8 @@ MODES = ("K8sJobMode",) * 6 + ("HTTPMode",) * 6 + ("SidecarMode",) * 3 + ("Inter
 RETRYING = frozenset({"K8sJobMode", "HTTPMode", "SidecarMode"})  # KubeRay refuses a backoffLimit in the others
 SHAPES = ("text", "text", "burst", "binary", "unended")
 SMALL_BYTES, LARGE_BYTES = (200, 200_000), (2_000_000, 6_000_000)
-# A sidecar that ends before KubeRay has seen its head ready leaves the RayJob at Initializing for ever (KubeRay 1.6)
+# A sidecar that ends before KubeRay has seen its head ready leaves the RayJob at Initializing for ever (KubeRay 1.6), and
+# it ends at the first byte that is not UTF-8.
 SIDECAR_SECONDS = 8.0
 DELETED_SECONDS = 20.0  # whoever is deleted in mid-run must still run by then
 # the head goes a second after it is told to, as Ray did before 2.60; and it is ready as soon as it answers
@@ -83,14 +84,16 @@ def _member(number: int, dice: random.Random) -> Member:
     is_deleted = mode != SHARED_MODE and number % 11 == 5
     retries = mode in RETRYING and not is_deleted and number % 5 < 3  # 3 of 5 of three quarters
     is_large = number % 15 == 3
-    seconds = round(0.2 + 19.8 * dice.random() ** 4, 1)
+    seconds, shape = round(0.2 + 19.8 * dice.random() ** 4, 1), dice.choice(SHAPES)
+    if mode == "SidecarMode":
+        seconds, shape = max(seconds, SIDECAR_SECONDS), shape.replace("binary", "text")
     return Member(
         name=f"load-{number:03}",
         mode=mode,
         seed=1000 * number + dice.randrange(1000),
-        seconds=DELETED_SECONDS if is_deleted else max(seconds, SIDECAR_SECONDS * (mode == "SidecarMode")),
+        seconds=DELETED_SECONDS if is_deleted else seconds,
         bytes=dice.randint(*(LARGE_BYTES if is_large else SMALL_BYTES)),
-        shape=dice.choice(SHAPES),
+        shape=shape,
         exits=dice.choice(((1, 0), (7, 3), (2, 2))) if retries else (dice.choice((0, 0, 1, 137)),),
         backoff_limit=1 if retries else 0,
         is_deleted=is_deleted,
