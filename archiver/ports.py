@@ -132,7 +132,8 @@ class KubeProxy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RayHead:
-    """How a RayCluster's head can be reached. ``token`` only where token authentication is on."""
+    """How a RayCluster's head can be reached. ``token`` only where token authentication is on; ``workers`` are pods by
+    their IP, where they are known: for the API server's proxy, which goes by name."""
 
     namespace: str
     ray_cluster: str
@@ -141,6 +142,7 @@ class RayHead:
     pod_ip: str | None
     service: str | None
     token: str | None = field(default=None, repr=False)
+    workers: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

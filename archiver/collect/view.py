@@ -30,7 +30,9 @@ class AttemptView:
 
     def head(self) -> RayHead | None:
         head = self._state.head()
-        return replace(head, token=self.token) if head else None
+        if head is None:
+            return None
+        return replace(head, token=self.token, workers={ip: pod for pod, ip in self._state.worker_ips().items()})
 
     def head_run(self) -> tuple[str, int] | None:
         return self._state.head_run()

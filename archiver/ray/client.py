@@ -57,11 +57,15 @@ class RayClient:
         try:
             return await self._read_from_agent(head, path, start, length, node_ip)
         except RayUnavailable:
-            if node_ip is not None:
-                raise
-            return await self._read_from_dashboard(head, path, start, length)
+            return await self._read_from_dashboard(head, path, start, length, node_ip)
 
     async def list_logs(self, head: RayHead, *, node_ip: str | None = None) -> Mapping[str, int | None] | None:
+        try:
+            return await self._list_from_agent(head, node_ip)
+        except RayUnavailable:
+            return await self._list_from_dashboard(head, node_ip)
+
+    async def _list_from_agent(self, head: RayHead, node_ip: str | None) -> Mapping[str, int | None] | None:
         names: dict[str, int | None] = {}
         folders = [""]
         while folders:
@@ -110,9 +114,23 @@ class RayClient:
         _raise_for_status(answer)
         raise RayError(f"the agent answered {answer.status} without a range to {path}")
 
-    async def _read_from_dashboard(self, head: RayHead, path: str, start: int, length: int) -> FileRange | None:
-        node_id = await self._head_node_id(head)
-        query = urlencode({"node_id": node_id, "filename": path, "lines": -1, "timeout": 30})
+    async def _list_from_dashboard(self, head: RayHead, node_ip: str | None) -> Mapping[str, int | None] | None:
+        """The head asks the node's agent in its own network. By class; the classes are of no matter here."""
+        query = urlencode({**await self._node_of(head, node_ip), "glob": "**/*"})
+        answer = _json_object(await self._dashboard(head, f"/api/v0/logs?{query}", self._state_timeout_seconds))
+        classes = _unwrapped(answer)
+        names = [name for files in classes.values() if isinstance(files, list) for name in files]
+        return {str(name): None for name in names if str(name).count("/") <= 1} or None
+
+    async def _node_of(self, head: RayHead, node_ip: str | None) -> dict[str, str]:
+        """How the dashboard is told which node is meant."""
+        return {"node_ip": node_ip} if node_ip else {"node_id": await self._head_node_id(head)}
+
+    async def _read_from_dashboard(
+        self, head: RayHead, path: str, start: int, length: int, node_ip: str | None
+    ) -> FileRange | None:
+        node = await self._node_of(head, node_ip)
+        query = urlencode({**node, "filename": path, "lines": -1, "timeout": 30})
         answer = await self._dashboard(head, f"/api/v0/logs/file?{query}", self._state_timeout_seconds)
         if answer.status == 500 and b"not found" in answer.body:
             return None

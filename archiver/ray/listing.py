@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-_LINK = re.compile(rb'<a href="/logs/([^"]*)">([^<]*)</a>')
+# the API server's proxy puts its own path before every link of a page
+_LINK = re.compile(rb'<a href="(?:/api/v1/[^"]*?/proxy)?/logs/([^"]*)">([^<]*)</a>')
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ class Routes:
         headers: Mapping[str, str] | None = None,
         node_ip: str | None = None,
     ) -> HttpAnswer:
-        """One answer from a port of the head, or of the worker node with ``node_ip`` (reached by its IP only).
+        """One answer from a port of the head, or of the worker node with ``node_ip``: by its IP, or by the API server's
+        proxy where ``head.workers`` knows its pod.
 
         Raises RayUnavailable where no way leads there in time.
         """
@@ -62,7 +63,7 @@ class Routes:
                 answer = await self._get_by(way, question)
             except (TimeoutError, aiohttp.ClientError, OSError, KubeError) as error:
                 failures.append(f"{way}: {type(error).__name__} {error}".strip())
-                self._working.pop(head.pod_uid, None)
+                self._working.pop(_node_key(head, node_ip), None)
                 continue
             self._remember(head, way, node_ip)
             return answer
@@ -71,27 +72,30 @@ class Routes:
 
     def _order(self, head: RayHead, node_ip: str | None) -> list[Way]:
         if node_ip is not None:
-            return [Way.POD_IP]
-        ways = [Way.POD_IP] if head.pod_ip else []
-        ways += [Way.SERVICE] if head.service else []
-        ways += [Way.PROXY] if self._proxy else []
-        known = self._working.get(head.pod_uid)
+            ways = [Way.POD_IP]
+            ways += [Way.PROXY] if self._proxy and node_ip in head.workers else []
+        else:
+            ways = [Way.POD_IP] if head.pod_ip else []
+            ways += [Way.SERVICE] if head.service else []
+            ways += [Way.PROXY] if self._proxy else []
+        # what works for the head is the best guess for a worker that was not asked yet
+        known = self._working.get(_node_key(head, node_ip)) or self._working.get(head.pod_uid)
         return sorted(ways, key=lambda way: way != known)
 
     def _remember(self, head: RayHead, way: Way, node_ip: str | None) -> None:
-        if node_ip is not None:
-            return
-        self._working[head.pod_uid] = way
-        self._working.move_to_end(head.pod_uid)
+        key = _node_key(head, node_ip)
+        self._working[key] = way
+        self._working.move_to_end(key)
         if len(self._working) > _REMEMBERED_HEADS:
             self._working.popitem(last=False)
 
     async def _get_by(self, way: Way, asked: "_Question") -> HttpAnswer:
         head = asked.head
         if way is Way.PROXY and self._proxy is not None:
+            pod = head.workers[asked.node_ip] if asked.node_ip else head.pod
             return await self._proxy.proxy_get(
                 head.namespace,
-                f"pods/{head.pod}:{asked.port}",
+                f"pods/{pod}:{asked.port}",
                 asked.path,
                 headers=asked.headers,
                 timeout_seconds=asked.timeout_seconds,
@@ -119,6 +123,10 @@ class _Question:
     headers: Mapping[str, str]
     timeout_seconds: float
     node_ip: str | None
+
+
+def _node_key(head: RayHead, node_ip: str | None) -> str:
+    return f"{head.pod_uid}/{node_ip}" if node_ip else head.pod_uid
 
 
 async def _bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:

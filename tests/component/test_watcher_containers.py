@@ -155,6 +155,24 @@ async def test_a_driver_on_a_worker_is_read_there(watched: Rig) -> None:
     assert await watched.text(named(manifest, "logs/worker")) == b"worker up\n"
 
 
+async def test_ray_files_of_a_worker_out_of_reach_come_through_the_api_server(watched: Rig) -> None:
+    job = Operated(watched.server, mode="HTTPMode", spec={"shutdownAfterJobFinishes": False}).create()
+    job.begin()
+    await job.start_head()
+    worker, run, pod = await job.start_worker(is_listening=False)
+    job.write(run, b"worker up\n")
+    worker.append("raylet.err", b"the raylet of a worker says why\n")
+    job.record("RUNNING", driver_agent_http_address=f"http://{worker.address}:52365")
+    worker.append(f"job-driver-{job.submission_id}.log", WORDS)
+    await watched.until_read(job.uid, "logs/driver", len(WORDS))
+    job.record("FAILED")
+    job.end()
+    manifest = await watched.archived(job.uid)
+    assert await watched.text(named(manifest, "logs/driver")) == WORDS
+    raylet = named(manifest, f"logs/ray/{pod}/raylet.err")
+    assert await watched.text(raylet) == b"the raylet of a worker says why\n", said(manifest)
+
+
 async def test_a_job_that_is_submitted_again_has_a_second_driver_log(watched: Rig) -> None:
     """A head that restarts in its pod: KubeRay submits again under the same id, and the new file grows past the old."""
     job = Operated(watched.server, mode="HTTPMode").create()

@@ -74,6 +74,11 @@ def test_links_that_lead_out_of_the_log_folder_are_no_files():
     assert parse_listing(page).files == ("a b.log",)
 
 
+def test_links_that_the_api_servers_proxy_has_rewritten_are_the_same_files():
+    page = b'<li><a href="/api/v1/namespaces/ml/pods/head:52365/proxy/logs/raylet.err">raylet.err</a></li>'
+    assert parse_listing(page).files == ("raylet.err",)
+
+
 async def test_sends_the_token_and_no_browsers_name():
     seen = {}
 
@@ -205,3 +210,37 @@ async def test_reads_through_the_dashboard_where_the_agent_is_closed():
         piece = await ray.read_log(HEAD, "job-driver-x.log", start=9, length=5)
     assert (piece.data, piece.size_bytes) == (DRIVER[9:14], len(DRIVER))
     assert asked["lines"] == "-1"
+
+
+async def test_reads_a_workers_files_through_the_dashboard_where_its_agent_is_closed():
+    app = web.Application()
+    asked = []
+
+    async def listing(request):
+        asked.append(request.query["node_ip"])
+        classes = {"worker_err": ["worker-1.err"], "internal": ["events/event_RAYLET.log", "a/b/too-deep.log"]}
+        return web.json_response({"result": True, "msg": "", "data": {"result": classes}})
+
+    async def file(request):
+        asked.append(request.query["node_ip"])
+        return web.Response(body=DRIVER)
+
+    app.router.add_get("/api/v0/logs", listing)
+    app.router.add_get("/api/v0/logs/file", file)
+    async with served(app) as port, client(dashboard=port, agent=1) as ray:
+        names = await ray.list_logs(HEAD, node_ip="127.0.0.9")
+        piece = await ray.read_log(HEAD, "worker-1.err", start=9, length=5, node_ip="127.0.0.9")
+    assert list(names) == ["worker-1.err", "events/event_RAYLET.log"]
+    assert (piece.data, asked) == (DRIVER[9:14], ["127.0.0.9"] * 2)
+
+
+async def test_a_dashboard_that_gives_nothing_of_a_file_that_had_bytes_is_no_answer():
+    app = web.Application()
+    app.router.add_get("/api/v0/logs/file", answering_nothing)
+    async with served(app) as port, client(dashboard=port, agent=1) as ray:
+        with pytest.raises(RayUnavailable, match="gave nothing"):
+            await ray.read_log(HEAD, "job-driver-x.log", start=9, length=5, node_ip="127.0.0.9")
+
+
+async def answering_nothing(_request):
+    return web.Response(body=b"")
