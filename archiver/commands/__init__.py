@@ -9,6 +9,7 @@ from archiver.commands.events import events_command
 from archiver.commands.jobs import jobs_command
 from archiver.commands.logs import logs_command
 from archiver.commands.reports import causes_command, groups_command
+from archiver.commands.search import search_command
 from archiver.commands.show import show_command
 from archiver.commands.upkeep import reindex_command, settings_command, verify_command
 
@@ -18,6 +19,7 @@ COMMANDS: tuple[click.Command, ...] = (
     jobs_command,
     show_command,
     logs_command,
+    search_command,
     events_command,
     download_command,
     groups_command,

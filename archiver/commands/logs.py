@@ -1,9 +1,9 @@
 """``archiver logs``: a log, whole, in part or as it grows. Into a pipe go the archived bytes, to a terminal safe text."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 
 import click
 
@@ -22,13 +22,16 @@ from archiver.commands.selection import (
 from archiver.commands.terminal import terminal_line
 from archiver.core.lines import to_time
 from archiver.core.model import Completeness, Gap
+from archiver.core.search import Pattern
 from archiver.errors import UserError
+from archiver.read.follow import TailPart
+from archiver.read.found import MAX_CONTEXT, MAX_MATCHES, Grep
 from archiver.read.service import Reader
 from archiver.read.views import LogLine, LogWindow
-from archiver.read.windows import MAX_LINES, Lines, Tail, Window
+from archiver.read.windows import MAX_LINES, Around, Lines, Tail, Window
 
-FOLLOW_SECONDS = 1.0
 STEP_LINES = 5_000
+DEFAULT_CONTEXT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class Manner:
 @click.option("--artifact", help="Name of the log, or a part of it; without it the one that says most (the driver's).")
 @click.option("--tail", type=click.IntRange(1, MAX_LINES), help="Only the last lines.")
 @click.option("--lines", "line_range", metavar="A-B", help="Only these lines, counting from 1.")
+@click.option("--around", type=click.IntRange(1), metavar="LINE", help="Only this line and its neighbours.")
+@click.option("--grep", metavar="TEXT", help="Only the lines that have this text (or with --regex match it).")
+@click.option("-E", "--regex", is_flag=True, help="TEXT is a regular expression.")
+@click.option("--case", is_flag=True, help="Capitals and small letters differ.")
+@click.option("-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, help="Neighbours on each side.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the attempt has ended.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with the time it was written, in UTC.")
 @click.option(
@@ -72,13 +80,18 @@ def logs_command(doors: Doors, /, reference: JobReference, attempt: int | None, 
 
 async def _logs(doors: Doors, reference: JobReference, number: int | None, asked: dict[str, object]) -> int:
     manner = manner_of(asked, is_terminal=sys.stdout.isatty())
-    window = _window(asked["tail"], asked["line_range"])
+    window = _window(asked["tail"], asked["line_range"], asked["around"], int(str(asked["context"])))
+    pattern = Pattern(str(asked["grep"]), bool(asked["regex"]), bool(asked["case"])) if asked["grep"] else None
+    if pattern is not None and (window is not None or asked["follow"]):
+        raise UserError("--grep looks through the whole log: it excludes --tail, --lines, --around and -f")
     async with doors.open_reader() as reader:
         view = await find_job(reader, reference)
         attempt = find_attempt(view, number)
         artifact = find_log(attempt, asked["artifact"] if isinstance(asked["artifact"], str) else None)
         log = Log(view.row.uid, attempt.number, artifact.name)
-        if window is None and not (asked["follow"] or manner.is_terminal or manner.timestamps or manner.is_json):
+        if pattern is not None:
+            await _grep(reader, log, Grep(pattern, limit=MAX_MATCHES, context=int(str(asked["context"]))), manner)
+        elif window is None and not (asked["follow"] or manner.is_terminal or manner.timestamps or manner.is_json):
             await _copy(reader, log)
         else:
             await _print_lines(reader, log, window, manner, follow=bool(asked["follow"]))
@@ -98,9 +111,11 @@ def manner_of(asked: Mapping[str, object], *, is_terminal: bool) -> Manner:
     )
 
 
-def _window(tail: object, line_range: object) -> Window | None:
-    if tail and line_range:
-        raise UserError("--tail and --lines exclude each other")
+def _window(tail: object, line_range: object, around: object, context: int) -> Window | None:
+    if sum(1 for each in (tail, line_range, around) if each) > 1:
+        raise UserError("--tail, --lines and --around exclude each other")
+    if isinstance(around, int):
+        return Around(around, context or DEFAULT_CONTEXT)
     if isinstance(tail, int):
         return Tail(tail)
     if not isinstance(line_range, str):
@@ -125,7 +140,8 @@ async def _copy(reader: Reader, log: Log) -> None:
 
 
 async def _print_lines(reader: Reader, log: Log, window: Window | None, manner: Manner, *, follow: bool) -> None:
-    async for part in _parts(reader, log, window, follow=follow):
+    parts = _followed(reader, log, window) if follow else _parts(reader, log, window)
+    async for part in parts:
         gaps = {gap.at_line: gap for gap in part.gaps}
         for line in part.lines:
             click.echo(_printed(line, manner), nl=False)
@@ -133,25 +149,56 @@ async def _print_lines(reader: Reader, log: Log, window: Window | None, manner: 
                 output.note(gap_words(gaps[line.number]))
 
 
-async def _parts(reader: Reader, log: Log, window: Window | None, *, follow: bool) -> AsyncIterator[LogWindow]:
-    """The windows to print, one behind the other; with ``follow`` also what grows later."""
+async def _parts(reader: Reader, log: Log, window: Window | None) -> AsyncIterator[LogWindow]:
+    """The windows to print, one behind the other."""
     last = window.last if isinstance(window, Lines) else None
     wanted: Window = window or Lines(1, STEP_LINES)
-    following = wanted.first if isinstance(wanted, Lines) else 1
     while True:
         part = await reader.log_window(EVERYTHING, log.uid, log.number, log.name, wanted)
         if part is None:
             raise _gone(log)
         yield part
-        following = part.lines[-1].number + 1 if part.lines else following
-        if last is not None and following > last:
+        if part.next_line is None or not isinstance(wanted, Lines) or (last is not None and part.next_line > last):
             return
-        if part.next_line is None:
-            if not (follow and part.artifact.live):
-                return
-            await asyncio.sleep(FOLLOW_SECONDS)
-        step_end = following + STEP_LINES - 1
-        wanted = Lines(following, step_end if last is None else min(last, step_end))
+        step_end = part.next_line + STEP_LINES - 1
+        wanted = Lines(part.next_line, step_end if last is None else min(last, step_end))
+
+
+async def _followed(reader: Reader, log: Log, window: Window | None) -> AsyncIterator[TailPart]:
+    """What is there, and what is written until the attempt has ended: the read that the page follows a log by."""
+    parts = await reader.log_tail(EVERYTHING, log.uid, log.number, log.name, await _before(reader, log, window))
+    if parts is None:
+        raise _gone(log)
+    async with aclosing(parts):
+        async for part in parts:
+            yield part
+
+
+async def _before(reader: Reader, log: Log, window: Window | None) -> int:
+    """The line behind which to follow."""
+    if window is None:
+        return 0
+    found = await reader.log_window(EVERYTHING, log.uid, log.number, log.name, window)
+    return found.lines[0].number - 1 if found and found.lines else 0
+
+
+async def _grep(reader: Reader, log: Log, wanted: Grep, manner: Manner) -> None:
+    """Every line that matches, with its neighbours."""
+    count, first = 0, wanted.first
+    while True:
+        found = await reader.log_grep(EVERYTHING, log.uid, log.number, log.name, replace(wanted, first=first))
+        if found is None:
+            raise _gone(log)
+        for match in found.matches:
+            if count and wanted.context:
+                click.echo("--")
+            for line in (*match.before, match.line, *match.after):
+                click.echo(_printed(line, manner), nl=False)
+            count += 1
+        if found.next_line is None:
+            output.note(f"{count} matching lines")
+            return
+        first = found.next_line
 
 
 def _printed(line: LogLine, manner: Manner) -> str | bytes:

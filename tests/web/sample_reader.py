@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,8 +11,11 @@ from archiver.core.people import Feedback
 from archiver.core.search import LineSearch, Pattern, matcher
 from archiver.core.timeline import TimelineEntry
 from archiver.errors import DatabaseUnavailable, UserError
-from archiver.read.found import CELLS, Cell, Marks, Seek, SeekView
+from archiver.read.bundle import Bundle
+from archiver.read.follow import TailPart
+from archiver.read.found import CELLS, Cell, Grep, GrepView, Marks, Match, Seek, SeekView
 from archiver.read.runs import Difference, OtherRun, Place, SameFailures
+from archiver.read.search import SearchEnd, SearchEvent, SearchHits, SearchProgress, SearchRequest, SearchSize
 from archiver.read.statistics import Share, Slot, Statistics
 from archiver.read.views import (
     FAILURES,
@@ -26,6 +29,7 @@ from archiver.read.views import (
     JobPage,
     JobRow,
     JobView,
+    LogLine,
     LogWindow,
     PageRequest,
     Scope,
@@ -56,6 +60,7 @@ class SampleReader:
         self.growing: list[int | None] = []
         self.damage = b""
         self.rename = ""
+        self.bundle_error: Exception | None = None
         self.statistics = SampleStatistics(self)
         self.groups = SampleGroups(self)
         self.people = SamplePeople()
@@ -115,6 +120,15 @@ class SampleReader:
         body = samples.text_of(samples.DRIVER) + self.damage
         return RawLog(found[0], 0, len(body), len(body), _chunks(body)) if found else None
 
+    async def bundle(self, scope: Scope, uid: str, number: int, report: bytes) -> Bundle | None:
+        view = await self.job(scope, uid)
+        return Bundle(f"{view.row.name}-attempt-{number}.zip", "", self._pieces(report)) if view else None
+
+    async def _pieces(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        yield body
+        if self.bundle_error is not None:
+            raise self.bundle_error
+
     async def job_named(self, scope: Scope, cluster: str, namespace: str, name: str) -> JobView | None:
         found = [row for row in self.rows if (row.cluster, row.namespace, row.name) == (cluster, namespace, name)]
         return samples.job_view(found[0]) if found else None
@@ -157,6 +171,62 @@ class SampleReader:
         else:
             lines = [line for line in lines if line > wanted.line]
         return SeekView(lines[0] if lines else None, 1, True)
+
+    async def log_grep(self, scope: Scope, uid: str, number: int, artifact: str, wanted: Grep) -> GrepView | None:
+        window = await self.log_window(scope, uid, number, artifact, Lines(wanted.first, 10_000))
+        if window is None:
+            return None
+        marking, total = matcher(wanted.pattern), window.total_lines
+        found = [line for line in window.lines if marking.ends(line.data)]
+        by_number, reach = {line.number: line for line in window.lines}, range(1, wanted.context + 1)
+        matches = [
+            Match(
+                line,
+                tuple(marking.spans(line.data)),
+                tuple(by_number[line.number - n] for n in reversed(reach) if line.number - n in by_number),
+                tuple(by_number[line.number + n] for n in reach if line.number + n in by_number),
+            )
+            for line in found
+        ]
+        return GrepView(
+            window.artifact, tuple(matches), len(found), wanted.first, total, None, True, 0, total, window.total_bytes
+        )
+
+    async def log_tail(
+        self, scope: Scope, uid: str, number: int, artifact: str, after: int | None = None
+    ) -> AsyncIterator[TailPart] | None:
+        view = await self.job(scope, uid)
+        return self._tail(uid, number, artifact, after or 0) if view else None
+
+    async def _tail(self, uid: str, number: int, artifact: str, after: int) -> AsyncGenerator[TailPart, None]:
+        """As the log grows, look by look."""
+        while True:
+            is_over = self.growing == [None] or not self.growing
+            window = await self.log_window(Scope.everything(), uid, number, artifact, Lines(after + 1, 1_000_000))
+            assert window is not None
+            if window.lines:
+                yield TailPart(window.artifact, window.lines, window.gaps)
+                after = window.lines[-1].number
+            if is_over:
+                yield TailPart(window.artifact, is_last=True)
+                return
+
+    async def search_size(self, scope: Scope, job_filter: JobFilter) -> SearchSize:
+        rows = self._matching(job_filter)
+        return SearchSize(len(rows), 3 * len(rows), 1_300_000_000, False)
+
+    async def search(self, scope: Scope, request: SearchRequest) -> AsyncIterator[SearchEvent]:
+        """Every job has the main driver log; each call gives one job's hits, and the token is the next job."""
+        wanted, rows = matcher(request.pattern), self._matching(request.filter)
+        start = int(request.token or 0)
+        hits = LineSearch(wanted).feed(samples.text_of(samples.DRIVER))[:20]
+        spans = [Match(LogLine(hit.number, hit.offset, hit.excerpt), tuple(wanted.spans(hit.excerpt))) for hit in hits]
+        for row in rows[start : start + 1]:
+            if spans:
+                yield SearchHits(row, 1, "logs/driver.log", tuple(spans), len(hits) == 20)
+        progress = SearchProgress(start + 1, 120_000_000 * (start + 1), len(hits))
+        yield progress
+        yield SearchEnd(progress, str(start + 1) if start + 1 < min(3, len(rows)) else None)
 
     async def health(self, scope: Scope) -> HealthView:
         checks = (

@@ -34,3 +34,7 @@ RANGE_ERRORS: Responses = {
     416: _problem("The range lies behind the end"),
 }
 GREP_ERRORS: Responses = {**ONE_ERRORS, 400: _problem("The pattern cannot be searched for")}
+SEARCH_ERRORS: Responses = {
+    400: _problem("The pattern cannot be searched for, or the token is another search's"),
+    **_ALWAYS,
+}

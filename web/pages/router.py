@@ -11,6 +11,7 @@ from web.deps import CurrentViewer, Viewer
 from web.pages import axis, export, links, listing, overview, query
 from web.pages import health as health_words
 from web.pages import log as log_words
+from web.pages import search as search_words
 from web.pages.job_page import job_values
 from web.pages.log_page import GO_ON_SECONDS, log_values, mark_values, seek_values
 from web.pages.log_tail import tail_events
@@ -59,6 +60,21 @@ async def job(uid: str, request: Request, viewer: CurrentViewer) -> Response:
 @router.get("/jobs/{uid}/attempts/{number}")
 async def attempt(uid: str, number: int, request: Request, viewer: CurrentViewer) -> Response:
     return await _job_page(viewer, request, await viewer.reader.job(viewer.scope, uid), number)
+
+
+@router.get("/search")
+async def search(request: Request, viewer: CurrentViewer) -> Response:
+    now = utc_now()
+    asked = search_words.parse({name: request.query_params.getlist(name) for name in request.query_params}, now)
+    return render("search", await search_words.values(viewer, asked, now))
+
+
+@router.get("/search/stream")
+async def search_stream(request: Request, viewer: CurrentViewer) -> Response:
+    now = utc_now()
+    asked = search_words.parse({name: request.query_params.getlist(name) for name in request.query_params}, now)
+    wanted = search_words.check(asked.request(now, search_words.STREAM))
+    return sse.answer(search_words.stream(viewer.reader.search(viewer.scope, wanted), asked))
 
 
 @router.get("/jobs/{uid}/attempts/{number}/logs/{artifact:path}/tail")

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 
 from archiver.commands import COMMANDS, Doors, Finding, ReindexReport, VerifyReport
 from archiver.commands.logs import manner_of
+from archiver.errors import StoreUnavailable
+from archiver.read.views import AttemptView, JobView
 from archiver.settings import SettingLine
 from tests.web import samples
 from tests.web.sample_reader import SampleReader
@@ -34,11 +36,14 @@ class Archive:
         return VerifyReport(3, 12, 4 << 20, self.found)
 
     async def reindex(self) -> ReindexReport:
-        return ReindexReport(3, 3, self.found)
+        return ReindexReport(3, 3, 0, self.found)
+
+    async def report(self, reader: object, view: JobView, attempt: AttemptView) -> bytes:
+        return f"<p>{view.row.name}, attempt {attempt.number}".encode()
 
     def doors(self) -> Doors:
         lines = [SettingLine("cluster", "prod", "ARCHIVER_CLUSTER", "name of this Kubernetes cluster")]
-        return Doors(self.open_reader, self.verify, self.reindex, lambda: lines)  # type: ignore[arg-type]
+        return Doors(self.open_reader, self.verify, self.reindex, lambda: lines, self.report)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -218,11 +223,33 @@ def test_a_log_as_json_is_one_document_a_line(call) -> None:
     assert documents[1]["text"].endswith(samples.HOSTILE)
 
 
-def test_follows_a_log_until_its_attempt_has_ended(call, archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archiver.commands.logs.FOLLOW_SECONDS", 0.0)
+def test_follows_a_log_until_its_attempt_has_ended(call, archive: Archive) -> None:
     archive.reader.growing = [10, 10, 25, None]
     assert call("logs", "ranker-train", "-f").stdout_bytes == samples.text_of(samples.DRIVER)
     assert archive.reader.growing == []
+
+
+def test_greps_a_log_and_says_how_many_lines_there_are(call) -> None:
+    result = call("logs", MAIN, "--artifact", "logs/driver.log", "--grep", "MODULENOTFOUND", "-C", "1")
+    assert [line.split(b" ")[0] for line in result.stdout_bytes.splitlines()][1:] == [
+        b"\x1b[31mModuleNotFoundError:", b"2026-08-19",
+    ]  # fmt: skip
+    assert "1 matching lines" in result.stderr
+    assert call("logs", MAIN, "--grep", "x", "--tail", "3").exit_code == 2
+    assert call("logs", MAIN, "--grep", "(", "--regex").exit_code == 2
+
+
+def test_shows_a_line_and_its_neighbours(call) -> None:
+    result = call("logs", MAIN, "--artifact", "logs/driver.log", "--around", "1812", "-C", "1", "-o", "json")
+    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1811, 1812, 1813]
+
+
+def test_searches_the_logs_of_many_rayjobs(call) -> None:
+    result = call("search", "modulenotfound", "--team", "language", "--since", "7d")
+    assert result.exit_code == 4  # the sample archive's searches stop before the end
+    assert "ml-a/ranker-train attempt 1 logs/driver.log:1812: ModuleNotFoundError: No module named" in result.stdout
+    assert "searching" in result.stderr
+    assert call("search", "(", "-E").exit_code == 2
 
 
 def test_downloads_what_is_archived_and_says_what_is_not(call, tmp_path: Path) -> None:
@@ -266,7 +293,12 @@ def test_verify_says_how_much_it_looked_at_and_every_difference(call, archive: A
 
 def test_reindex_counts(call) -> None:
     assert call("reindex").stderr == "3 manifests read, 3 attempts written\n"
-    assert json.loads(call("reindex", "-o", "json").stdout) == {"manifests": 3, "written": 3, "skipped": []}
+    assert json.loads(call("reindex", "-o", "json").stdout) == {
+        "manifests": 3,
+        "written": 3,
+        "removed": 0,
+        "skipped": [],
+    }
 
 
 def test_settings_have_value_source_and_meaning(call) -> None:
@@ -285,3 +317,21 @@ def test_lists_causes_dearest_first(call) -> None:
     assert [line.split()[0] for line in lines[1:]] == [cause["name"] for cause in listed]
     lost = [cause["gpu_seconds_lost"] for cause in listed]
     assert lost == sorted(lost, reverse=True)
+
+
+def test_a_bundle_is_one_file_and_its_exit_code_says_whether_all_is_there(call, tmp_path: Path) -> None:
+    result = call("download", MAIN, "--bundle", "--to", str(tmp_path / "out"))
+    assert (result.exit_code, result.stdout) == (4, f"{tmp_path}/out/llama-ft-7b-attempt-3.zip\n")
+    assert (tmp_path / "out/llama-ft-7b-attempt-3.zip").read_bytes() == b"<p>llama-ft-7b, attempt 3"
+
+
+def test_a_bundle_that_breaks_off_leaves_no_file(call, archive: Archive, tmp_path: Path) -> None:
+    archive.reader.bundle_error = StoreUnavailable("the bucket does not answer")
+    assert call("download", MAIN, "--bundle", "--to", str(tmp_path)).exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_show_says_what_follows_and_which_setting_to_look_at(call) -> None:
+    said = call("show", MAIN).stdout
+    assert "driver:1813  exit code 1 of the driver (follows from it)" in said
+    assert "setting: spec.ttlSecondsAfterFinished: Set it to 60 or more." in said
