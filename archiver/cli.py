@@ -20,6 +20,7 @@ from archiver.errors import ArchiverError, UserError
 if TYPE_CHECKING:
     from archiver.commands import Doors, ReindexReport, VerifyReport
     from archiver.read.service import Reader
+    from archiver.read.views import AttemptView, JobView
     from archiver.runtime import Archive
     from archiver.settings import SettingLine, Settings
 
@@ -40,7 +41,9 @@ def _doors() -> "Doors":
     """The ways into the archive that the reading commands take; nothing is opened yet."""
     from archiver.commands import Doors
 
-    return Doors(open_reader=_open_reader, verify=_verify, reindex=_reindex, setting_lines=_setting_lines)
+    return Doors(
+        open_reader=_open_reader, verify=_verify, reindex=_reindex, setting_lines=_setting_lines, report=_report
+    )
 
 
 @asynccontextmanager
@@ -60,23 +63,25 @@ async def _open_reader() -> "AsyncIterator[Reader]":
 
 
 async def _verify() -> "VerifyReport":
-    from archiver.commands.doors import Finding, VerifyReport
     from archiver.read.verify import verify
 
     async with _open_archive() as archive:
-        found = await verify(archive.store, archive.engine, prefix=archive.prefix)
-    findings = tuple(Finding(finding.key, finding.problem) for finding in found.findings)
-    return VerifyReport(found.attempts, found.artifacts, found.bytes_read, findings)
+        return await verify(archive.store, archive.engine, prefix=archive.prefix)
 
 
 async def _reindex() -> "ReindexReport":
-    from archiver.commands.doors import Finding, ReindexReport
     from archiver.read.reindex import reindex
 
     async with _open_archive() as archive:
-        done = await reindex(archive.store, archive.engine, prefix=archive.prefix)
-    skipped = tuple(Finding(finding.key, finding.problem) for finding in done.skipped)
-    return ReindexReport(done.manifests, done.written, skipped)
+        return await reindex(archive.store, archive.engine, prefix=archive.prefix)
+
+
+async def _report(reader: "Reader", view: "JobView", attempt: "AttemptView") -> bytes:
+    from archiver.read.views import Scope
+    from web.deps import Viewer
+    from web.pages.offline import report
+
+    return await report(Viewer(reader, Scope.everything()), view, attempt)
 
 
 def _setting_lines() -> "list[SettingLine]":

@@ -11,6 +11,7 @@ from archiver.read.service import Reader
 from web import api, problems, urls
 from web.head import AnswerHead
 from web.headers import SecurityHeaders
+from web.heads import Heads
 from web.pages.differences import router as differences
 from web.pages.people import router as forms
 from web.pages.reports import router as reports
@@ -38,6 +39,7 @@ def create_app(reader: Reader | None = None) -> FastAPI:
     app.state.reader = reader
     problems.install(app)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(Heads)
     app.add_middleware(AnswerHead)
     app.include_router(api.router)
     app.mount("/static", StaticFiles(packages=[("web", "static")]), name="static")

@@ -4,35 +4,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from archiver.read.bucket import Finding
+from archiver.read.reindex import ReindexReport
 from archiver.read.service import Reader
+from archiver.read.verify import VerifyReport
+from archiver.read.views import AttemptView, JobView
 from archiver.settings import SettingLine
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is not as it should be. ``key`` is the object's key, or the row's uid and attempt."""
-
-    key: str
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """What comparing bucket and index looked at, and every difference."""
-
-    attempts: int
-    artifacts: int
-    bytes_read: int
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReindexReport:
-    """How many manifests were read from the bucket and written to the index; ``skipped`` could not be understood."""
-
-    manifests: int
-    written: int
-    skipped: tuple[Finding, ...]
+__all__ = ["Doors", "Finding", "ReindexReport", "VerifyReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +22,5 @@ class Doors:
     verify: Callable[[], Awaitable[VerifyReport]]
     reindex: Callable[[], Awaitable[ReindexReport]]
     setting_lines: Callable[[], Sequence[SettingLine]]
+    # the page of an attempt as one file, for a bundle
+    report: Callable[[Reader, JobView, AttemptView], Awaitable[bytes]]

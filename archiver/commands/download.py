@@ -38,12 +38,18 @@ class Target:
 @attempt_option
 @click.option("--artifact", help="Only this one; a part of its name is enough.")
 @click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Folder; without it NAME-attempt-N here.")
+@click.option(
+    "--bundle", is_flag=True, help="One zip for somebody without the archive, its report.html needs no server."
+)
 @click.pass_obj
 def download_command(
-    doors: Doors, reference: JobReference, attempt: int | None, artifact: str | None, to: Path | None
+    doors: Doors, reference: JobReference, attempt: int | None, *, artifact: str | None, to: Path | None, bundle: bool
 ) -> None:
     """Save the evidence of a RayJob's attempt as plain files. JOB is a name or a uid."""
-    run(_download(doors, reference, attempt, artifact=artifact, to=to))
+    if bundle and artifact is not None:
+        raise click.UsageError("--bundle is the whole attempt: leave out --artifact")
+    work = _bundle(doors, reference, attempt, to=to) if bundle else None
+    run(work or _download(doors, reference, attempt, artifact=artifact, to=to))
 
 
 async def _download(
@@ -60,6 +66,30 @@ async def _download(
         wrong = [await _save(reader, target, each) for each in _wanted(attempt, artifact)]
     output.echo(f"{folder}\n")
     return INCOMPLETE if any(wrong) else OK
+
+
+async def _bundle(doors: Doors, reference: JobReference, number: int | None, *, to: Path | None) -> int:
+    """A file that was begun and not ended is taken away again: half a zip helps nobody."""
+    async with doors.open_reader() as reader:
+        view = await find_job(reader, reference)
+        attempt = find_attempt(view, number)
+        report = await doors.report(reader, view, attempt)
+        found = await reader.bundle(EVERYTHING, view.row.uid, attempt.number, report)
+        if found is None:
+            raise NotFound(f"attempt {attempt.number} of {view.row.name} has just left the archive")
+        folder = to or Path()
+        _make(folder)
+        place = folder / found.file_name
+        part = place.with_name(f"{place.name}.part")
+        try:
+            with part.open("wb") as file:
+                async for chunk in found.chunks:
+                    file.write(chunk)
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)
+    output.echo(f"{place}\n")
+    return OK if attempt.completeness is Completeness.COMPLETE else INCOMPLETE
 
 
 def _wanted(attempt: AttemptView, name: str | None) -> tuple[ArtifactView, ...]:

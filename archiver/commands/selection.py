@@ -10,14 +10,13 @@ import click
 
 from archiver.commands.exits import NotFound
 from archiver.commands.output import FORMATS, note
-from archiver.core.model import ArtifactKind, LogKind
 from archiver.errors import UserError
 from archiver.read.service import Reader
+from archiver.read.telling import telling_log
 from archiver.read.views import ArtifactView, AttemptView, JobFilter, JobRow, JobView, PageRequest, Scope
 
 EVERYTHING = Scope.everything()
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_TELLING = (LogKind.DRIVER, LogKind.SUBMITTER, LogKind.HEAD, LogKind.WORKER)
 # enough to see whether one name stands for several RayJobs
 _CANDIDATES = 200
 
@@ -108,7 +107,12 @@ def find_attempt(view: JobView, number: int | None) -> AttemptView:
 def find_log(attempt: AttemptView, name: str | None) -> ArtifactView:
     """The artifact of that name (or the end of it), or the log that says most. Raises NotFound, UserError."""
     if name is None:
-        return _telling_log(attempt)
+        found = telling_log(attempt)
+        if found is None:
+            raise NotFound(
+                f"attempt {attempt.number} has no log: {attempt.completeness_reason or 'nothing was captured'}"
+            )
+        return found
     exact = [artifact for artifact in attempt.artifacts if artifact.name == name]
     near = exact or [artifact for artifact in attempt.artifacts if name in artifact.name]
     if not near:
@@ -117,16 +121,6 @@ def find_log(attempt: AttemptView, name: str | None) -> ArtifactView:
     if len(near) > 1:
         raise UserError(f"{name!r} fits several artifacts: {', '.join(artifact.name for artifact in near)}")
     return near[0]
-
-
-def _telling_log(attempt: AttemptView) -> ArtifactView:
-    logs = [artifact for artifact in attempt.artifacts if artifact.kind is ArtifactKind.LOG and artifact.source]
-    for with_text in (True, False):
-        for kind in _TELLING:
-            for artifact in logs:
-                if artifact.source and artifact.source.kind is kind and (artifact.lines > 0) is with_text:
-                    return artifact
-    raise NotFound(f"attempt {attempt.number} has no log: {attempt.completeness_reason or 'nothing was captured'}")
 
 
 def parse_moment(text: str | None, now: datetime) -> datetime | None:

@@ -13,6 +13,7 @@ from archiver.commands.selection import (
     job_argument,
     output_option,
 )
+from archiver.read.telling import advice, symptoms
 from archiver.read.views import ArtifactView, AttemptView, JobView
 
 _EVIDENCE = ("EVIDENCE", "LINES", "SIZE", "COMPLETE?", "SHA256", "REASON")
@@ -68,7 +69,10 @@ def _why(attempt: AttemptView) -> list[str]:
         steps = [f"  {count}. {step}" for count, step in enumerate(attempt.verdict.next_steps, start=1)]
         certainty = f"{brief.certainty} ({brief.confidence:.2f})"
         next_steps = ["next:", *steps] if steps else []
-        return [attempt.verdict.summary, f"{brief.title} [{brief.cause}], {certainty}", *cited, *next_steps]
+        follows = [f"  {_place(each.source, each.line)}  {each.text} (follows from it)" for each in symptoms(attempt)]
+        settings = [f"setting: {each.setting}: {each.change} {each.why}" for each in advice(attempt)]
+        head = [attempt.verdict.summary, f"{brief.title} [{brief.cause}], {certainty}"]
+        return [*head, *cited, *follows, *next_steps, *settings]
     outcome = attempt.outcome
     words = (outcome.job_status, outcome.deployment_status, outcome.reason, outcome.ray_error_type)
     said = ", ".join(word for word in words if word)

@@ -112,14 +112,14 @@ def _of_spec(path: str, old: Any, new: Any, otherwise: Aspect) -> Change:
 
 
 def _flat(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Leaves with their paths. Items of a list are called by their name where they have one, as Kubernetes merges them."""
+    """Leaves with their paths; an empty list is none. Items are called by their name, as Kubernetes merges them."""
     if isinstance(value, Mapping) and value and depth < _DEPTH:
         for key, each in value.items():
             yield from _flat(each, f"{path}.{key}" if path else str(key), depth + 1)
     elif isinstance(value, list | tuple) and value and depth < _DEPTH:
         for index, each in enumerate(value):
             yield from _flat(each, f"{path}[{_item(each, index)}]", depth + 1)
-    elif not path.endswith("].name"):
+    elif not path.endswith("].name") and value != []:
         yield path, value
 
 

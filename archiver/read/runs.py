@@ -1,6 +1,6 @@
 """An attempt beside others: the last good run of the same job, failures of the same kind, and what differs in full."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from archiver.index.engine import reading
 from archiver.index.queries import StoredAttempt, load_attempts
 from archiver.read.documents import dig, versions
 from archiver.read.evidence import Evidence
-from archiver.read.views import JobRow, Scope
+from archiver.read.views import JobRow, LogWindow, Scope
 from archiver.read.windows import Lines
 
 SAME_DAYS = 30
@@ -158,7 +158,7 @@ class Runs:
             found = await self._evidence.document(stored, _CLUSTERS)
         except DataError:
             return None
-        specs = (dig(version.object, "spec") for version in versions(found[0])) if found else iter(())
+        specs: Iterator[Any] = (dig(version.object, "spec") for version in versions(found[0])) if found else iter(())
         return next((spec for spec in specs if isinstance(spec, Mapping)), None)
 
     async def _driver(self, stored: StoredAttempt) -> _Driver | None:
@@ -167,11 +167,18 @@ class Runs:
             for each in stored.manifest.artifacts:
                 is_it = each.kind is ArtifactKind.LOG and each.source is not None and each.source.kind is kind
                 if is_it and each.key and each.lines:
-                    window = await self._evidence.window(stored, each.name, Lines(1, LOG_LINES))
+                    window = await self._window(stored, each.name)
                     if window is not None:
                         lines = tuple(line.data for line in window.lines)
                         return _Driver(each.name, lines, len(lines) >= window.total_lines)
         return None
+
+    async def _window(self, stored: StoredAttempt, name: str) -> LogWindow | None:
+        """The beginning of a log; a damaged one is none."""
+        try:
+            return await self._evidence.window(stored, name, Lines(1, LOG_LINES))
+        except DataError:
+            return None
 
 
 def _other(manifest: Manifest) -> OtherRun:

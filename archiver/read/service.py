@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from archiver.core.manifest import to_json
 from archiver.core.search import Pattern
 from archiver.core.timeline import TimelineEntry
 from archiver.errors import UserError
@@ -19,6 +20,7 @@ from archiver.index.queries import Found, StoredAttempt
 from archiver.index.tokens import Direction, Position, build_token, parse_token
 from archiver.ports import ObjectStore
 from archiver.read import assemble
+from archiver.read.bundle import Bundle, open_bundle
 from archiver.read.cases import build_case
 from archiver.read.evidence import Evidence
 from archiver.read.finder import Finder
@@ -207,6 +209,14 @@ class Reader:
         """Every verdict that is kept of an attempt, the newest first; damaged ones are left out."""
         stored = await self._stored(scope, uid, number)
         return await load_verdicts(self._store, stored) if stored else None
+
+    async def bundle(self, scope: Scope, uid: str, number: int, report: bytes) -> Bundle | None:
+        """Everything of an attempt as one zip; ``report`` is the page that goes with it."""
+        stored = await self._stored(scope, uid, number)
+        if stored is None:
+            return None
+        record = await self._store.get(stored.key) or to_json(stored.manifest)
+        return open_bundle(self._evidence, await self._evidence.with_live(stored), record, report)
 
     async def case(self, scope: Scope, uid: str, number: int) -> dict[str, Any] | None:
         """The attempt as a case file for the rules, with what people say that it was."""

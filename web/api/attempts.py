@@ -1,19 +1,22 @@
 """Attempts of a RayJob and what is archived of them, logs apart."""
 
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from archiver.read.views import AttemptView
 from web import urls
 from web.api.documented import ONE_ERRORS
-from web.api.respond import JSON, conditional, json_answer
+from web.api.respond import JSON, conditional, is_known, json_answer
 from web.deps import CurrentViewer
+from web.pages.offline import report
 from web.problems import not_found
 from web.schemas import Artifacts, Events, Timeline
 
 router = APIRouter(tags=["attempts"])
+ZIP = "application/zip"
 Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="counts from 1")]
 
 
@@ -65,3 +68,28 @@ async def get_manifest(request: Request, viewer: CurrentViewer, uid: str, number
     if body is None:
         raise not_found("manifest")
     return conditional(request, body, JSON)
+
+
+@router.get(
+    urls.BUNDLE,
+    response_class=StreamingResponse,
+    responses={200: {"description": "A zip, manifest.json first", "content": {ZIP: {}}}, **ONE_ERRORS},
+)
+async def get_bundle(request: Request, viewer: CurrentViewer, uid: str, number: Number) -> Response:
+    """Everything that is archived of the attempt as one zip that needs no server; bundle.json in it ends a whole one."""
+    view = await viewer.reader.job(viewer.scope, uid)
+    shown = next((attempt for attempt in view.attempts if attempt.number == number), None) if view else None
+    found = (
+        await viewer.reader.bundle(viewer.scope, uid, number, await report(viewer, view, shown))
+        if view and shown
+        else None
+    )
+    if found is None:
+        raise not_found("attempt")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.file_name, safe='')}"}
+    headers |= (
+        {"ETag": f'"{found.version}"', "Cache-Control": "no-cache"} if found.version else {"Cache-Control": "no-store"}
+    )
+    if found.version and is_known(request, found.version):
+        return Response(status_code=304, headers=headers)
+    return StreamingResponse(found.chunks, headers=headers, media_type=ZIP)

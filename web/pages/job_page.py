@@ -4,10 +4,11 @@ import asyncio
 from datetime import datetime
 
 from archiver.core.timeline import TimelineEntry
+from archiver.errors import DataError
 from archiver.read import telling
 from archiver.read.runs import Difference, OtherRun, Place, SameFailures
-from archiver.read.views import AttemptView, Citation, JobView
-from archiver.read.windows import Around, Tail
+from archiver.read.views import AttemptView, Citation, JobView, LogWindow
+from archiver.read.windows import Around, Tail, Window
 from web.deps import Viewer
 from web.pages import answer, axis, status
 from web.pages import job as words
@@ -109,7 +110,7 @@ async def _cited(viewer: Viewer, uid: str, shown: AttemptView) -> list[answer.Ci
     log = telling.telling_log(shown)
     if log is None or not log.lines:
         return []
-    window = await viewer.reader.log_window(viewer.scope, uid, shown.number, log.name, Tail(answer.TAIL_LINES))
+    window = await _window(viewer, Place(uid, shown.number), log.name, Tail(answer.TAIL_LINES))
     return [answer.tail(uid, shown.number, window)] if window and window.lines else []
 
 
@@ -117,5 +118,13 @@ async def _around(viewer: Viewer, uid: str, number: int, place: Citation) -> ans
     window = None
     if place.artifact is not None and place.line is not None:
         around = Around(place.line, answer.CONTEXT_LINES)
-        window = await viewer.reader.log_window(viewer.scope, uid, number, place.artifact, around)
+        window = await _window(viewer, Place(uid, number), place.artifact, around)
     return answer.cited(uid, number, place, window)
+
+
+async def _window(viewer: Viewer, place: Place, artifact: str, wanted: Window) -> LogWindow | None:
+    """None also where the log is damaged: the verdict quotes what matters, and the rest of the page stands without it."""
+    try:
+        return await viewer.reader.log_window(viewer.scope, place.uid, place.number, artifact, wanted)
+    except DataError:
+        return None

@@ -42,6 +42,11 @@ def bundle(uid: str, number: int) -> str:
     return urls.bundle(uid, number)
 
 
+def relative(path: str) -> str:
+    """A file beside this one: never taken for a scheme or a host."""
+    return f"./{quote(path, safe='/')}"
+
+
 def feedback(uid: str, number: int) -> str:
     """Where the form under a verdict is sent."""
     return f"{attempt(uid, number)}/feedback"

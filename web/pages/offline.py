@@ -1,0 +1,46 @@
+"""The page of an attempt as one file that needs no server: ``report.html`` of a bundle. Loads nothing, runs nothing."""
+
+import re
+from importlib.resources import files
+from urllib.parse import unquote, urlsplit
+
+from markupsafe import Markup
+
+from archiver.read.bundle import paths_of
+from archiver.read.views import AttemptView, JobView
+from web.deps import Viewer
+from web.pages import axis, links
+from web.pages.environment import environment
+from web.pages.job_page import job_values
+from web.pages.respond import utc_now
+
+_STYLES = ("tokens.css", "base.css", "job.css")
+_LINK = re.compile(r'<a\b([^>]*?)\shref="([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
+
+
+async def report(viewer: Viewer, view: JobView, shown: AttemptView) -> bytes:
+    """The answer, the timeline, the evidence. What other runs did is left out: that changes from day to day."""
+    values = await job_values(viewer, view, shown, now=utc_now(), asked=axis.Asked(is_whole=True))
+    page = environment().get_template("pages/offline.html").render(values | {"styles": _styles()})
+    paths = paths_of(tuple(artifact.name for artifact in shown.artifacts))
+    prefix = links.log(view.row.uid, shown.number, "")
+    return _within(page, prefix, paths).encode("utf-8", "replace")
+
+
+def _styles() -> Markup:
+    texts = (files("web").joinpath("static", name).read_text(encoding="utf-8") for name in _STYLES)
+    return Markup("\n".join(texts))  # noqa: S704 - our own files
+
+
+def _within(page: str, prefix: str, paths: dict[str, str]) -> str:
+    """Links to logs lead into the bundle; all others would lead nowhere, and become plain text."""
+
+    def place(found: re.Match[str]) -> str:
+        before, address, after, text = found.groups()
+        path = unquote(urlsplit(address).path)
+        known = paths.get(path.removeprefix(unquote(prefix))) if path.startswith(unquote(prefix)) else None
+        if known is None:
+            return text if not address.startswith("#") else found[0]
+        return f'<a{before} href="{links.relative(known)}"{after}>{text}</a>'
+
+    return _LINK.sub(place, page)
