@@ -9,7 +9,6 @@ from fastapi.staticfiles import StaticFiles
 
 from archiver.read.service import Reader
 from web import api, problems, urls
-from web.head import AnswerHead
 from web.headers import SecurityHeaders
 from web.heads import Heads
 from web.pages.differences import router as differences
@@ -40,7 +39,6 @@ def create_app(reader: Reader | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Heads)
-    app.add_middleware(AnswerHead)
     app.include_router(api.router)
     app.mount("/static", StaticFiles(packages=[("web", "static")]), name="static")
     app.include_router(forms)
