@@ -164,15 +164,18 @@ def _fill() -> None:
         """
         UPDATE attempts SET at = coalesce(ended_at, started_at, created_at, captured_at, 'epoch'),
           team = left(document->'team'->>'value', 300), queue = left(document->'queue'->>'value', 300),
-          nodes = ARRAY(SELECT DISTINCT left(value, 300) FROM jsonb_array_elements_text(document->'nodes') AS value),
-          images = ARRAY(SELECT DISTINCT left(value, 300) FROM jsonb_each_text(document->'images'))
+          nodes = ARRAY(SELECT DISTINCT left(value, 300) COLLATE "C" AS word
+                        FROM jsonb_array_elements_text(document->'nodes') AS value ORDER BY word),
+          images = ARRAY(SELECT DISTINCT left(value, 300) COLLATE "C" AS word
+                         FROM jsonb_each_text(document->'images') ORDER BY word)
         """
     )
     op.execute(
         """
         UPDATE rayjobs SET
           fingerprint = (SELECT a.fingerprint FROM attempts AS a WHERE a.rayjob_uid = uid ORDER BY number DESC LIMIT 1),
-          images = ARRAY(SELECT DISTINCT unnest(a.images) FROM attempts AS a WHERE a.rayjob_uid = uid),
+          images = ARRAY(SELECT DISTINCT word COLLATE "C" FROM attempts AS a, unnest(a.images) AS word
+                         WHERE a.rayjob_uid = uid ORDER BY 1),
           name_grams = ARRAY(SELECT DISTINCT substr(translate(name, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ',
             'abcdefghijklmnopqrstuvwxyz'), place, 3) FROM generate_series(1, length(name) - 2) AS place)
         """

@@ -1,18 +1,23 @@
 """Migrations on a real server: up, down, and equal to what the code believes the tables are."""
 
+import asyncio
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, func, insert, inspect, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import NullPool
 
 from archiver.errors import DatabaseUnavailable, UserError
-from archiver.index import migrate
-from archiver.index.tables import metadata
+from archiver.index import migrate, rows
+from archiver.index.engine import open_engine, reading
+from archiver.index.tables import attempt_days, attempts, group_days, metadata, rayjobs
+from archiver.index.writes import record
 from archiver.sandbox.postgres import EmbeddedPostgres
+from tests.fakes.manifests import key_of, manifest
 
 
 @pytest.fixture
@@ -74,3 +79,48 @@ def test_two_migrations_at_once_wait_for_each_other(empty_url: str) -> None:
         with pytest.raises(DatabaseUnavailable, match="lock timeout"):
             migrate.upgrade(empty_url, lock_seconds=0.2)
         assert tables_of(empty_url) == set()
+
+
+async def test_what_the_release_before_wrote_is_counted_and_found_like_what_this_one_writes(empty_url: str) -> None:
+    await asyncio.to_thread(migrate.upgrade, empty_url)
+    engine = open_engine(empty_url)
+    try:
+        for number in range(1, 4):
+            each = manifest(f"uid-{number % 2}", number, name=f"Train-{number % 2}", nodes=(f"node-{number}", "node-9"))
+            await record(engine, each, key_of(each))
+        await record(engine, manifest("uid-7", team=None, verdict=None), "k")
+        written = await _derived(engine)
+        await asyncio.to_thread(migrate.downgrade, empty_url, "0001")
+        await asyncio.to_thread(migrate.upgrade, empty_url)
+        assert await _derived(engine) == written
+    finally:
+        await engine.dispose()
+
+
+async def test_an_attempt_that_the_release_before_writes_meanwhile_is_counted(empty_url: str) -> None:
+    await asyncio.to_thread(migrate.upgrade, empty_url)
+    engine = open_engine(empty_url)
+    try:
+        each = manifest()
+        row = rows.attempt_row(each, "k")
+        old = {name: value for name, value in row.items() if name not in ("at", "team", "queue", "nodes", "images")}
+        async with engine.begin() as connection:
+            await connection.execute(insert(rayjobs), [rows.rayjob_row([each])])
+            await connection.execute(insert(attempts), [old])
+            counted = (await connection.execute(select(attempt_days.c.day, attempt_days.c.attempts))).all()
+        assert [tuple(found) for found in counted] == [(row["ended_at"].date(), 1)]
+    finally:
+        await engine.dispose()
+
+
+async def _derived(engine: AsyncEngine) -> dict[str, list[str]]:
+    """Everything that the second migration brought."""
+    a, r = attempts.c, rayjobs.c
+    asked = (
+        select(a.rayjob_uid, a.number, a.at, a.team, a.queue, a.nodes, a.images),
+        select(r.uid, r.fingerprint, r.images, func.cardinality(r.name_grams)),
+        select(attempt_days),
+        select(group_days),
+    )
+    async with reading(engine) as connection:
+        return {str(each): sorted(map(repr, (await connection.execute(each)).all())) for each in asked}
