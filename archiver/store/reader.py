@@ -1,37 +1,25 @@
-"""Reads archived logs: any window by line, byte or time, sealed or not sealed yet. Writes nothing, holds one window.
+"""Finds archived logs and where everything of one lies, sealed or not sealed yet; reads bytes. Writes nothing.
 
-A window of a known log is one look at the object's head and one range read; the index of a log that is opened for the
-first time is one or two reads more. A log that is not sealed is read from its parts.
+Bytes of a known log are one look at the object's head and one range read; the index of a log that is opened for the
+first time is one or two reads more. A log that is not sealed is read from its parts. Lines are ``read.logs``'s.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from typing import TypeVar
 
 from archiver.core import keys
 from archiver.core.frames import FrameTable
-from archiver.core.lines import UNKNOWN, Block
+from archiver.core.lines import Block
 from archiver.core.segments import Codec, Footer
 from archiver.errors import DataError
 from archiver.ports import ObjectInfo, ObjectStore
 from archiver.store.parts import Part, read_footer, read_frames
 
 CACHE_ENTRIES = 512
-WINDOW_BYTES = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line without its newline. ``time`` in nanoseconds, 0 where it is unknown. ``is_cut``: the window ended in it."""
-
-    number: int
-    text: bytes
-    time: int
-    is_cut: bool = False
 
 
 class LogIndex:
@@ -44,8 +32,6 @@ class LogIndex:
         tables = [part.table for part in parts]
         self._raw = list(accumulate(_column(tables, "raw_bytes"), initial=0))
         self._newlines = list(accumulate(_column(tables, "newlines"), initial=0))
-        self._open_ends = list(_column(tables, "open_end"))
-        self._first_times = list(_column(tables, "first_time"))
 
     @property
     def raw_bytes(self) -> int:
@@ -63,21 +49,10 @@ class LogIndex:
         """The newest word on the stream: its state has gaps, masked secrets and times."""
         return max((part.footer for part in self.parts), key=lambda each: each.state.next_sequence, default=None)
 
-    def frames_of_lines(self, first: int, count: int, limit_bytes: int) -> tuple[int, int]:
-        """The frames in which the lines lie: the first and, not included, the last."""
-        start = self._frame_of_line(first)
-        end = bisect_left(self._newlines, first + count, lo=start)
-        most = bisect_left(self._raw, self._raw[start] + limit_bytes, lo=start) + 1
-        return start, max(start + 1, min(end, most, len(self.frames)))
-
     def frames_of_bytes(self, start: int, length: int) -> tuple[int, int]:
         """The same for bytes of the text."""
         first = bisect_right(self._raw, start, hi=len(self.frames)) - 1
         return first, min(len(self.frames), bisect_left(self._raw, start + length, lo=first + 1))
-
-    def frame_of_time(self, time: int) -> int:
-        """The last frame that begins before a time. Times of a log rise, nearly."""
-        return max(0, bisect_left(self._first_times, time) - 1)
 
     def line_before(self, frame: int) -> int:
         """The number of the line that the frame's first byte belongs to."""
@@ -86,12 +61,6 @@ class LogIndex:
     def byte_before(self, frame: int) -> int:
         """The offset of the frame's first byte in the text."""
         return self._raw[frame]
-
-    def _frame_of_line(self, line: int) -> int:
-        # line n begins after newline n: in the frame that has it, or with the next one where it is the last byte
-        frame = bisect_left(self._newlines, line, hi=len(self.frames) - 1)
-        begins_here = self._newlines[frame] == line and (frame == 0 or not self._open_ends[frame - 1])
-        return frame if begins_here or frame == 0 or self._newlines[frame] < line else frame - 1
 
 
 class LogReader:
@@ -108,21 +77,6 @@ class LogReader:
         info = await self._store.head(key)
         return await self._sealed_index(info) if info else await self._open_index(key)
 
-    async def read_lines(
-        self, key: str, first: int, count: int, *, limit_bytes: int = WINDOW_BYTES
-    ) -> list[Line] | None:
-        """Lines from number ``first`` (from 0) on; fewer where the log ends or ``limit_bytes`` are reached."""
-        index = await self.read_index(key)
-        if index is None:
-            return None
-        if first >= index.lines or count <= 0 or not index.frames:
-            return []
-        frame, end = index.frames_of_lines(first, count, limit_bytes)
-        window = _LineWindow(first, count, limit_bytes, index.line_before(frame))
-        async for block in self._blocks(index, frame, end):
-            window.add(block)
-        return window.finish(index.lines)
-
     async def read_bytes(self, key: str, start: int, length: int) -> bytes | None:
         """Text from byte ``start`` on, at most ``length``; less at the end."""
         index = await self.read_index(key)
@@ -134,19 +88,6 @@ class LogReader:
         pieces = [block.text async for block in self._blocks(index, frame, end)]
         skipped = start - index.byte_before(frame)
         return b"".join(pieces)[skipped : skipped + length]
-
-    async def line_at(self, key: str, time: int) -> int | None:
-        """The number of the first line that is not older than a time; the number of lines where all are older."""
-        index = await self.read_index(key)
-        if index is None or not index.frames:
-            return None if index is None else 0
-        frame = index.frame_of_time(time)
-        for number in range(frame, len(index.frames)):
-            async for block in self._blocks(index, number, number + 1):
-                found = next((at for at, each in enumerate(block.times) if each != UNKNOWN and each >= time), None)
-                if found is not None:
-                    return index.line_before(number) + found
-        return index.lines
 
     async def iter_raw(self, key: str) -> AsyncIterator[bytes]:
         """The whole text, frame by frame. Nothing where there is no such log. Raises DataError where it is broken."""
@@ -191,51 +132,6 @@ class LogReader:
             part = Part(info.key, info.size_bytes, *found)
             _remember(self._parts, info.key, part)
         return part
-
-
-class _LineWindow:
-    """Gathers lines from frames. ``number`` is the line that the first byte added belongs to."""
-
-    def __init__(self, first: int, count: int, limit_bytes: int, number: int) -> None:
-        self._first, self._end, self._room = first, first + count, limit_bytes
-        self._number = number
-        self._lines: list[Line] = []
-        self._pieces: list[bytes] = []  # of the line that is not complete yet
-        self._time = UNKNOWN
-        self._is_cut = False
-
-    def add(self, block: Block) -> None:
-        """A frame's text and times."""
-        pieces = block.text.split(b"\n")
-        rest = pieces.pop()
-        for piece, time in zip(pieces, block.times, strict=False):
-            self._take(piece, time)
-            self._close()
-            if self._number >= self._end:
-                return
-        if rest:
-            self._take(rest, block.times[-1])
-
-    def finish(self, lines: int) -> list[Line]:
-        """The window; its last line is cut where the frames that were read end before it does."""
-        if self._pieces:
-            self._is_cut = self._is_cut or self._number + 1 < lines
-            self._close()
-        return self._lines
-
-    def _take(self, piece: bytes, time: int) -> None:
-        if not self._first <= self._number < self._end or (self._room <= 0 and not self._pieces):
-            return
-        self._time = self._time if self._pieces else time
-        self._is_cut = self._is_cut or len(piece) > self._room
-        self._pieces.append(piece[: max(0, self._room)])
-        self._room -= len(piece)
-
-    def _close(self) -> None:
-        if self._pieces:
-            self._lines.append(Line(self._number, b"".join(self._pieces), self._time, self._is_cut))
-        self._pieces, self._is_cut = [], False
-        self._number += 1
 
 
 def _column(tables: list[FrameTable], name: str) -> Iterator[int]:

@@ -7,11 +7,15 @@ from tempfile import TemporaryDirectory
 
 from archiver.core import keys
 from archiver.core.frames import FrameTable
-from archiver.core.lines import TimedParser
+from archiver.core.lines import TimedParser, to_time
+from archiver.core.search import ERRORS, Pattern
 from archiver.core.segments import Footer, PartBuilder, Span, StreamState, encode_footer
+from archiver.read import logs
+from archiver.read.scan import Scans
+from archiver.read.text import LogText, TextOpener, TextPlace
+from archiver.read.windows import AtTime
 from archiver.store.codec import ZstdCodec
 from archiver.store.filesystem import FilesystemStore
-from archiver.store.reader import LogReader
 from tests.bench import Row, Rows, benchmark
 from tests.bench.logtext import lines, stamped
 from tests.bench.pipeline import PREFIX, resident_mib
@@ -19,6 +23,7 @@ from tests.bench.pipeline import PREFIX, resident_mib
 _RAW_BYTES = 10_000_000_000
 _READS = 60
 _LINES = 500
+_SEARCHED_BYTES = 500_000_000
 KEY = keys.artifact_key(PREFIX, "logs/driver.log")
 
 
@@ -29,11 +34,12 @@ async def windows() -> Rows:
         store = FilesystemStore(Path(folder))
         count, stored = await _build(store)
         before = resident_mib()
-        cold = [await _timed(LogReader(store, ZstdCodec()), count) for _ in range(10)]
-        reader = LogReader(store, ZstdCodec())
-        await _timed(reader, count)
-        warm = [await _timed(reader, count) for _ in range(_READS)]
-        by_time = await _by_time(reader, count)
+        cold = [await _timed(store, TextOpener(store), count) for _ in range(10)]
+        opener = TextOpener(store)
+        await _timed(store, opener, count)
+        warm = [await _timed(store, opener, count) for _ in range(_READS)]
+        by_time = await _by_time(store, opener)
+        searched = await _searched(store, opener)
         return [
             Row("stored", stored / 1e9, "GB", f"{count:,} lines"),
             Row(f"{_LINES} lines, cold, median", _median(cold), "ms", "target 100"),
@@ -41,6 +47,7 @@ async def windows() -> Rows:
             Row(f"{_LINES} lines, warm, median", _median(warm), "ms"),
             Row(f"{_LINES} lines, warm, worst", max(warm), "ms"),
             Row("line at a time, warm, median", by_time, "ms"),
+            *searched,
             Row("resident memory for all of it", resident_mib() - before, "MiB"),
         ]
 
@@ -63,25 +70,50 @@ async def _build(store: FilesystemStore) -> tuple[int, int]:
     return state.newlines, info.size_bytes
 
 
-async def _timed(reader: LogReader, count: int) -> float:
-    first = random.randrange(count - _LINES)
-    start = time.perf_counter()
-    found = await reader.read_lines(KEY, first, _LINES)
-    spent = (time.perf_counter() - start) * 1000
+async def _open(opener: TextOpener) -> LogText:
+    found = await opener.open(TextPlace(PREFIX, "logs/driver.log", None))
     assert found is not None
+    return found
+
+
+async def _timed(store: FilesystemStore, opener: TextOpener, count: int) -> float:
+    first = random.randrange(1, count - _LINES)
+    start = time.perf_counter()
+    found, _ = await logs.read_lines(store, await _open(opener), logs.Plan(first, first + _LINES - 1))
+    spent = (time.perf_counter() - start) * 1000
     assert [line.number for line in found] == list(range(first, first + _LINES))
     return spent
 
 
-async def _by_time(reader: LogReader, count: int) -> float:
-    found = await reader.read_lines(KEY, 1000, 1)
-    assert found
-    spent = []
+async def _by_time(store: FilesystemStore, opener: TextOpener) -> float:
+    text, spent = await _open(opener), []
+    (line, *_), _ = await logs.read_lines(store, text, logs.Plan(1000, 1000))
+    moment = to_time(line.time_ns or 0)
+    assert moment is not None
     for _ in range(10):
         start = time.perf_counter()
-        await reader.line_at(KEY, found[0].time)
+        await logs.plan(store, text, AtTime(moment, 1))
         spent.append((time.perf_counter() - start) * 1000)
     return _median(spent)
+
+
+async def _searched(store: FilesystemStore, opener: TextOpener) -> list[Row]:
+    """The first gigabyte, for what is nowhere, for errors, and for what is on every line; one core."""
+    text, scans, rows = await _open(opener), Scans(store, 1), []
+    patterns = {
+        "a rare text": Pattern("no such words"),
+        "errors": ERRORS,
+        "a pattern": Pattern(r"loss=\d+\.\d*7\b", is_regex=True),
+        "every line": Pattern("e"),
+    }
+    for name, pattern in patterns.items():
+        start, read, hits = time.perf_counter(), 0, 0
+        async for step in scans.forward(text, pattern):
+            read, hits = read + step.text_bytes, hits + len(step.hits)
+            if read > _SEARCHED_BYTES:
+                break
+        rows.append(Row(f"search for {name}", read / 1e6 / (time.perf_counter() - start), "MB/s", f"{hits:,} lines"))
+    return rows
 
 
 def _median(values: list[float]) -> float:

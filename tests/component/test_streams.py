@@ -16,6 +16,8 @@ from archiver.core.lines import arrived, to_time
 from archiver.core.model import Gap, GapReason
 from archiver.core.resume import SeamState
 from archiver.errors import StoreConflict, StoreError
+from archiver.read import logs
+from archiver.read.text import TextOpener, TextPlace
 from archiver.store.codec import ZstdCodec, decompress_all
 from archiver.store.filesystem import FilesystemStore
 from archiver.store.parts import read_footer
@@ -97,7 +99,7 @@ async def test_a_stream_without_a_byte_seals_to_an_empty_artifact(store: Filesys
     assert (sealed.raw_bytes, sealed.lines, sealed.sha256) == (0, 0, sha256(b"").hexdigest())
     assert (sealed.first_time, sealed.last_time) == (None, None)
     assert decompress_all((tmp_path / "store" / KEY).read_bytes(), 10) == b""
-    assert await LogReader(store, ZstdCodec()).read_lines(KEY, 0, 10) == []
+    assert await LogReader(store, ZstdCodec()).read_bytes(KEY, 0, 10) == b""
 
 
 async def test_an_unfinished_last_line_is_a_line(store: FilesystemStore, tmp_path: Path) -> None:
@@ -246,32 +248,21 @@ async def _check_windows(root: Path, data: st.DataObject) -> None:
             assert index is not None
             assert (index.lines, index.raw_bytes, index.is_sealed) == (len(bodies), len(text), is_sealed)
             first, count = data.draw(st.integers(0, len(bodies) + 1)), data.draw(st.integers(0, 5))
-            lines = await reader.read_lines(KEY, first, count)
-            assert lines is not None
-            wanted = list(zip(range(len(bodies)), bodies, times, strict=True))[first : first + count]
-            assert [(line.number, line.text, line.time) for line in lines] == wanted
+            text_of_parts = await TextOpener(store).open(TextPlace(PREFIX, NAME, None))
+            assert text_of_parts is not None
+            lines, _ = await logs.read_lines(
+                store, text_of_parts, logs.Plan(first + 1, min(first + count, len(bodies)))
+            )
+            wanted = list(zip(range(1, len(bodies) + 1), bodies, times, strict=True))[first : first + count]
+            assert [(line.number, line.data, line.time_ns) for line in lines] == wanted
             start, size = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, 400_000))
             assert await reader.read_bytes(KEY, start, size) == text[start : start + size]
-            time = T0 + data.draw(st.integers(-1, len(bodies) * 10))
-            assert await reader.line_at(KEY, time) == sum(1 for each in times if each < time)
-
-
-async def test_a_window_is_bounded_in_bytes(store: FilesystemStore, tmp_path: Path) -> None:
-    async with running(store, tmp_path / "spool") as streams:
-        writer = await streams.open(PREFIX, NAME, now=NOW)
-        await writer.write_lines(arrived(b"short\n" + b"x" * 2_000_000 + b"\nlast\n", T0))
-        await writer.seal()
-    lines = await LogReader(store, ZstdCodec()).read_lines(KEY, 0, 10, limit_bytes=100_000)
-    assert lines is not None
-    assert [(line.number, len(line.text), line.is_cut) for line in lines] == [(0, 5, False), (1, 99_995, True)]
 
 
 async def test_what_is_not_there_reads_as_none(store: FilesystemStore) -> None:
     reader = LogReader(store, ZstdCodec())
     assert await reader.read_index(KEY) is None
-    assert await reader.read_lines(KEY, 0, 1) is None
     assert await reader.read_bytes(KEY, 0, 1) is None
-    assert await reader.line_at(KEY, T0) is None
     assert [piece async for piece in reader.iter_raw(KEY)] == []
 
 

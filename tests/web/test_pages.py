@@ -354,3 +354,14 @@ def test_the_timeline_hides_nothing_that_went_wrong() -> None:
     assert not course.is_whole
     assert all(entry in course.entries for entry in entries if entry.severity.value != "info")
     assert job.course(entries, whole=True).is_whole
+
+
+def test_a_line_of_ten_megabytes_is_shown_cut() -> None:
+    shown = marks.line_markup(b"<" * 10_000_000)
+    assert shown.is_cut
+    assert len(shown.markup) == marks.LINE_BYTES * len("&lt;")
+
+
+def test_what_was_found_is_marked_across_colours_and_stays_text() -> None:
+    shown = marks.line_markup("ä\x1b[31m<b>\x1b[0m".encode(), marking=lambda line: [(0, 3)])
+    assert shown.markup == '<mark>ä</mark><mark><span class="f1">&lt;</span></mark><span class="f1">b&gt;</span>'
