@@ -68,9 +68,15 @@ def weigh(found: Found, ruleset: Ruleset, *, end_time: float | None = None) -> t
 
 
 def _candidate(leaf: Leaf, items: list[Weighed]) -> Candidate:
-    ordered = sorted(items, key=lambda item: (-item.strength, not item.signal.is_fact, _moment(item), item.signal.row))
+    ordered = sorted(items, key=_telling)
     best = ordered[0].signal.rule
     return Candidate(leaf, tuple(ordered), leaf.tier if best.tier is None else best.tier)
+
+
+def _telling(item: Weighed) -> tuple[object, ...]:
+    """Strongest first; of equals a structured fact, but for an exit code, which tells less than any line."""
+    is_plain = item.signal.rule.id == PLAIN_EXIT_RULE
+    return (-item.strength, is_plain, not item.signal.is_fact, _moment(item), item.signal.row)
 
 
 def _moment(item: Weighed) -> float:
@@ -100,11 +106,17 @@ def _by_chain(signals: list[Signal], found: Found, ruleset: Ruleset) -> list[Wei
     for signal in signals:
         if not signal.is_fact:
             at[signal.place_key].append(signal)
+    of_user = {leaf.id for leaf in ruleset.leaves.values() if leaf.tier == USER_TIER}
     weighed = {id(signal): Weighed(signal, int(signal.rule.strength)) for signal in signals}
     extra: list[Weighed] = []
     rules = (ruleset.rule(EXCEPTION_RULE), ruleset.rule(RAY_RULE))
     for place, trace in found.traces:
-        extra.extend(_weigh_trace(place, trace, at[place.key], weighed, rules))
+        if _is_of_job_supervisor(trace):
+            _take_from_user(trace, at[place.key], weighed, of_user)
+            if rules[1] and _is_ray_internal(trace):
+                extra.extend(_custom(place, trace, rules[1], Strength.MEDIUM))
+        else:
+            extra.extend(_weigh_trace(place, trace, at[place.key], weighed, rules))
     return [*weighed.values(), *extra]
 
 
@@ -147,6 +159,18 @@ def _weigh_trace(
         yield from _custom(place, trace, general, Strength.MEDIUM if trace.app_frames else Strength.WEAK)
 
 
+def _is_of_job_supervisor(trace: Trace) -> bool:
+    """Whether Ray's own submission code raised it: it stumbles over a driver's output that is no UTF-8, for one."""
+    files = [frame.file for frame in trace.root.frames]
+    return not trace.app_frames and any("/ray/dashboard/modules/job/" in file for file in files)
+
+
+def _take_from_user(trace: Trace, signals: list[Signal], weighed: dict[int, Weighed], of_user: set[str]) -> None:
+    for signal in signals:
+        if signal.rule.leaf in of_user and any(_covers(raised, signal) for raised in trace.chain):
+            weighed[id(signal)] = Weighed(signal, 0, "raised by Ray's own code, not by the job's")
+
+
 def _is_ray_internal(trace: Trace) -> bool:
     """Whether Ray's own code raised an error of the kind that only a defect raises, with no frame of the user."""
     frames = trace.root.frames
@@ -167,10 +191,17 @@ def _custom(place: Place, trace: Trace, rule: Rule, strength: Strength) -> Itera
     raised = trace.root
     text = f"{raised.type}: {raised.message.partition(chr(10))[0]}" if raised.message else raised.type
     if any(exclusion.search(text) for exclusion in rule.unless):
-        return
+        if place.kind != "driver" or not _is_raised_by_user(trace):
+            return
+        strength = Strength.WEAK
     line = place.line if place.object and place.line else raised.line
     signal = Signal(rule, place.source, line, text, trace.time, trace.who, place.object, place.field, row=raised.line)
     yield Weighed(signal, int(strength))
+
+
+def _is_raised_by_user(trace: Trace) -> bool:
+    """Whether the job's own frame raised it, not something that it called: then its type is the user's word for a fault."""
+    return bool(trace.root.frames) and trace.root.frames[-1].is_app
 
 
 def _covers(raised: Raised, signal: Signal) -> bool:

@@ -290,3 +290,35 @@ def test_both_scanners_find_the_same_lines() -> None:
     slow = lines(ReScanner(patterns).scan(text))
     assert slow <= lines(fast.scan(text))
     assert (1, 201) in slow
+
+
+# --- seen on a real cluster -------------------------------------------------------------------------------------------
+
+SUPERVISOR = (
+    'Traceback (most recent call last):\n  File "/opt/dist-packages/ray/dashboard/modules/job/{file}", line 438, '
+    "in run\n    log_tail = await self._log_client.get_last_n_log_lines(self._job_id)\n"
+    '  File "<frozen codecs>", line 322, in decode\n'
+    "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80 in position 271: invalid start byte\n"
+)
+RESET = (
+    'Traceback (most recent call last):\n  File "/driver/driver.py", line 5, in <module>\n'
+    '    raise ConnectionResetError("the feature store hung up")\nConnectionResetError: the feature store hung up\n'
+)
+
+
+def test_output_that_the_job_supervisor_cannot_read_is_no_broken_data(ruleset: Ruleset) -> None:
+    job = {"status": "FAILED", "error_type": "JOB_ENTRYPOINT_COMMAND_START_ERROR"}
+    seen = of(ruleset, ray={"job": job | {"message": SUPERVISOR.format(file="job_supervisor.py")}})
+    assert seen.cause != "data-corrupt-or-schema"
+    mine = SUPERVISOR.replace("/opt/dist-packages/ray/dashboard/modules/job/{file}", "/app/train.py")
+    assert of(ruleset, logs={"driver": mine}).cause == "data-corrupt-or-schema"
+
+
+def test_a_connection_error_that_the_driver_raises_itself_is_its_cause(ruleset: Ruleset) -> None:
+    failed = {"job": {"status": "FAILED", "driver_exit_code": 1}}
+    verdict = of(ruleset, logs={"driver": RESET}, ray=failed)
+    assert verdict.cause in ("user-exception", "dns-or-connectivity")
+    assert "hung up" in verdict.evidence[0].text
+    event = {"type": "Warning", "reason": "FailedToCreateRayCluster", "count": 1}
+    event["message"] = 'Failed to create RayCluster a/b-z49q5: rayclusters.ray.io "b-z49q5" already exists'
+    assert of(ruleset, logs={"driver": RESET}, ray=failed, k8s_events=[event]).cause == verdict.cause
