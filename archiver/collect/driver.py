@@ -75,11 +75,14 @@ class TailEnd(Enum):
 
 @dataclass(slots=True)
 class _Progress:
-    """``size`` is the file's size when last read; ``is_over`` that the job was over before the last full read."""
+    """``size`` is the file's size when last read; ``is_over`` that the job is over; ``is_whole`` that the file was read
+    to its end after that. Without ``is_whole`` nobody knows how long the file became: a restarted archiver, for one.
+    """
 
     submitted: object = None
     size: int = 0
     is_over: bool = False
+    is_whole: bool = False
     record_at: float | None = None
     node_ip: str | None = None
     quiet: int = 0
@@ -170,6 +173,7 @@ class DriverTail:
         """One look: the record when due, then what the file has grown by. True when all is read."""
         was_over = await self._is_over(head)
         grown = await self._read_growth(head)
+        self._progress.is_whole = self._progress.is_over
         self._progress.quiet = 0 if grown else self._progress.quiet + 1
         return was_over and not grown
 
@@ -279,7 +283,7 @@ class DriverTail:
 
     async def _head_lost(self) -> None:
         progress, offset = self._progress, self._writer.checkpoint.offset
-        if progress.is_over and offset >= progress.size:
+        if progress.is_whole:
             return
         if offset == 0 and progress.size == 0:
             # a job that never began has no log to lose
@@ -288,7 +292,10 @@ class DriverTail:
                 await self._note(GapReason.SOURCE_GONE, f"the head was gone before its driver log could be read{why}")
             return
         known = max(0, progress.size - offset)
-        await self._note(GapReason.SOURCE_GONE, "the head was gone while the driver was still writing", known or None)
+        rest = (
+            "before the rest of the driver log was read" if progress.is_over else "while the driver was still writing"
+        )
+        await self._note(GapReason.SOURCE_GONE, f"the head was gone {rest}", known or None)
 
     async def _note(self, reason: GapReason, detail: str, missing_bytes: int | None = None) -> None:
         _log.warning("driver log gap", submission_id=self._submission_id, reason=str(reason))
