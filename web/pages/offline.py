@@ -2,7 +2,7 @@
 
 import re
 from importlib.resources import files
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
@@ -23,8 +23,10 @@ async def report(viewer: Viewer, view: JobView, shown: AttemptView) -> bytes:
     values = await job_values(viewer, view, shown, now=utc_now(), asked=axis.Asked(is_whole=True))
     page = environment().get_template("pages/offline.html").render(values | {"styles": _styles()})
     paths = paths_of(tuple(artifact.name for artifact in shown.artifacts))
-    prefix = links.log(view.row.uid, shown.number, "")
-    return _within(page, prefix, paths).encode("utf-8", "replace")
+    place = view.row.uid, shown.number
+    files_of = {links.log(*place, name): path for name, path in paths.items()}
+    files_of |= {links.raw(*place, name): path for name, path in paths.items()}
+    return _within(page, files_of).encode("utf-8", "replace")
 
 
 def _styles() -> Markup:
@@ -32,13 +34,12 @@ def _styles() -> Markup:
     return Markup("\n".join(texts))  # noqa: S704 - our own files
 
 
-def _within(page: str, prefix: str, paths: dict[str, str]) -> str:
-    """Links to logs lead into the bundle; all others would lead nowhere, and become plain text."""
+def _within(page: str, files_of: dict[str, str]) -> str:
+    """Links to evidence lead into the bundle; all others would lead nowhere, and become plain text."""
 
     def place(found: re.Match[str]) -> str:
         before, address, after, text = found.groups()
-        path = unquote(urlsplit(address).path)
-        known = paths.get(path.removeprefix(unquote(prefix))) if path.startswith(unquote(prefix)) else None
+        known = files_of.get(urlsplit(address).path)
         if known is None:
             return text if not address.startswith("#") else found[0]
         return f'<a{before} href="{links.relative(known)}"{after}>{text}</a>'
