@@ -28,8 +28,8 @@ from archiver.core import keys
 from archiver.core.manifest import Manifest
 from archiver.diagnosis import Ruleset, load_ruleset
 from archiver.errors import KubeError
-from archiver.index.engine import open_engine, ping
-from archiver.index.writes import record
+from archiver.index.engine import open_engine, ping, writing
+from archiver.index.writes import write_manifests
 from archiver.kube.access import Access, find_access
 from archiver.kube.discovery import kuberay_version, server_version
 from archiver.kube.informer import Informers
@@ -159,7 +159,7 @@ class _Work:
         notes = Notes(settings.spool_path / "attempts")
         catalog = Catalog(archive.store, notes, prefix=archive.prefix, cluster=settings.cluster)
         await catalog.start()
-        indexer = Indexer(self._write_row, catalog, metrics)
+        indexer = Indexer(self._write_rows, catalog, metrics)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         objects = ApiServerObjects(self._transport)
         seen, pings = _Seen(), self._pings()
@@ -234,8 +234,9 @@ class _Work:
         reader = LogReader(store, ZstdCodec())
         return Explainer(ruleset, store, lambda prefix, name: read_excerpt(reader, keys.artifact_key(prefix, name)))
 
-    async def _write_row(self, manifest: Manifest, key: str) -> None:
-        await record(self._archive.engine, manifest, key)
+    async def _write_rows(self, written: Sequence[tuple[Manifest, str]]) -> None:
+        async with writing(self._archive.engine) as connection:
+            await write_manifests(connection, written)
 
     async def _open_gate(self, informers: Informers, controller: Controller) -> None:
         await informers.wait_listed(Kind.RAYJOB)

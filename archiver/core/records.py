@@ -4,7 +4,7 @@ Times are RFC 3339 in UTC with a ``Z``. Only the types that our records use are 
 """
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -16,19 +16,26 @@ from archiver.errors import DataError
 
 def to_value(record: Any) -> Any:
     """A JSON value. Tuples become lists, datetimes text."""
-    if isinstance(record, datetime):
-        return format_time(record)
-    if isinstance(record, date):
-        return record.isoformat()
-    if isinstance(record, Enum):
-        return record.value
-    if isinstance(record, Mapping):
-        return {str(key): to_value(value) for key, value in record.items()}
-    if isinstance(record, (list, tuple)):
-        return [to_value(item) for item in record]
-    if is_dataclass(record):
-        return {each.name: to_value(getattr(record, each.name)) for each in fields(record)}
-    return record
+    return _converter(type(record))(record)
+
+
+@cache
+def _converter(kind: type) -> Callable[[Any], Any]:
+    """How values of a type are turned; found out once a type, because manifests have thousands of values."""
+    if issubclass(kind, datetime):
+        return format_time
+    if issubclass(kind, date):
+        return kind.isoformat
+    if issubclass(kind, Enum):
+        return lambda record: record.value
+    if issubclass(kind, Mapping):
+        return lambda record: {str(key): to_value(value) for key, value in record.items()}
+    if issubclass(kind, (list, tuple)):
+        return lambda record: [to_value(item) for item in record]
+    if is_dataclass(kind):
+        names = tuple(each.name for each in fields(kind))
+        return lambda record: {name: to_value(getattr(record, name)) for name in names}
+    return lambda record: record
 
 
 def from_value(wanted: Any, value: Any) -> Any:

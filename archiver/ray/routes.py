@@ -4,8 +4,9 @@ The way that worked is remembered per head pod, because a cluster where the pod 
 counts as not working when it cannot connect; an HTTP status of any kind is an answer.
 """
 
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,8 @@ from archiver.errors import KubeError, RayUnavailable
 from archiver.ports import HttpAnswer, KubeProxy, RayHead
 
 _REMEMBERED_HEADS = 4096
+# a roundabout way is no way for ever: a head that was just starting may be reached directly a minute later
+_ROUNDABOUT_SECONDS = 60.0
 
 
 class Way(StrEnum):
@@ -34,12 +37,14 @@ class Routes:
         *,
         connect_seconds: float = 1.0,
         answer_limit_bytes: int = 64 << 20,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
         self._proxy = proxy
         self._connect_seconds = connect_seconds
         self._limit_bytes = answer_limit_bytes
-        self._working: OrderedDict[str, Way] = OrderedDict()
+        self._clock = clock
+        self._working: OrderedDict[str, tuple[Way, float]] = OrderedDict()
 
     async def get(
         self,
@@ -79,12 +84,18 @@ class Routes:
             ways += [Way.SERVICE] if head.service else []
             ways += [Way.PROXY] if self._proxy else []
         # what works for the head is the best guess for a worker that was not asked yet
-        known = self._working.get(_node_key(head, node_ip)) or self._working.get(head.pod_uid)
+        known = self._known(_node_key(head, node_ip)) or self._known(head.pod_uid)
         return sorted(ways, key=lambda way: way != known)
+
+    def _known(self, key: str) -> Way | None:
+        way, since = self._working.get(key, (None, 0.0))
+        is_old = way is not Way.POD_IP and self._clock() - since > _ROUNDABOUT_SECONDS
+        return None if is_old else way
 
     def _remember(self, head: RayHead, way: Way, node_ip: str | None) -> None:
         key = _node_key(head, node_ip)
-        self._working[key] = way
+        if self._known(key) is not way:
+            self._working[key] = (way, self._clock())
         self._working.move_to_end(key)
         if len(self._working) > _REMEMBERED_HEADS:
             self._working.popitem(last=False)

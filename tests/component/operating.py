@@ -117,11 +117,11 @@ class Operated:
         document = ray_pod(self.template, self.cluster, name, group=group)
         document["spec"]["nodeName"] = "node-1"
         document["status"] = {"phase": "Pending", "podIP": address, "conditions": []}
-        self.sandbox.create(document)
         node = RayNode(address, node_id=uuid4().hex, is_head=group is None, token=self.token)
-        self.sandbox.add_ray_node(self.namespace, name, node)
         if is_listening:
             await self.server.listen(node)
+        self.sandbox.create(document)
+        self.sandbox.add_ray_node(self.namespace, name, node)
         return node
 
     # -- Ray

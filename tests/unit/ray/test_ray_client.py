@@ -175,6 +175,20 @@ async def test_goes_through_the_api_server_where_the_pod_cannot_be_reached_and_r
     assert proxy.asked == [("ml", "pods/train-head:1", "/api/jobs/x")] * 2
 
 
+async def test_tries_the_direct_way_again_after_a_while():
+    now = [0.0]
+    proxy, app = Proxy(), web.Application()
+    app.router.add_get("/api/jobs/x", answering({"status": "PENDING"}))
+    async with served(app) as port, client(dashboard=1, proxy=proxy, clock=lambda: now[0]) as ray:
+        routes = ray._routes
+        assert await ray.job(HEAD, "x") == {"status": "RUNNING"}
+        direct = RayClient(routes, dashboard_port=port)  # the same head answers directly by now
+        assert await direct.job(HEAD, "x") == {"status": "RUNNING"}
+        now[0] = 61.0
+        assert await direct.job(HEAD, "x") == {"status": "PENDING"}
+    assert len(proxy.asked) == 2
+
+
 async def test_says_every_way_that_was_tried_when_none_works():
     async with client(dashboard=1, proxy=Proxy(KubeUnavailable("gone"))) as ray:
         with pytest.raises(RayUnavailable, match=r"pod-ip: .*; proxy: KubeUnavailable gone"):
