@@ -50,13 +50,26 @@ class Stagehands:
     player: Player
     recordings: Path | None
     kubeconfig: Path
+    is_harness: bool
     tasks: dict[str, asyncio.Task[Played]] = field(default_factory=dict)
     recorders: dict[str, Recorder] = field(default_factory=dict)
 
     def start_all(self, scenarios: list[Scenario], places: Places) -> None:
         for scenario in scenarios:
+            if scenario.needs_harness and not self.is_harness:
+                continue
             play = self._play(scenario, places)
             self.tasks[scenario.name] = asyncio.get_running_loop().create_task(play, name=scenario.name)
+
+    async def played(self, scenario: Scenario) -> Played:
+        """What is left of it, once it is over. Skips what must not be done to a node that is not ours."""
+        if scenario.name not in self.tasks:
+            pytest.skip("it stops the node's kubelet: only on the cluster of `make cluster`")
+        return await self.tasks[scenario.name]
+
+    async def all_over(self) -> None:
+        """Returns when every scenario has ended, well or not."""
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
     async def _play(self, scenario: Scenario, places: Places) -> Played:
         cost = min(round(scenario.cost * CENT), places.total)
@@ -136,7 +149,7 @@ async def stage(
     truth = Truth(kube, f"truth-{run}", connection.images["base"])
     await truth.start()
     player = Player(kube, connection, archiver, truth, run=run)
-    hands = Stagehands(player, recordings, connection.kubeconfig)
+    hands = Stagehands(player, recordings, connection.kubeconfig, connection.is_harness)
     hands.start_all(_chosen(request.session), Places.of(_places()))
     try:
         yield hands

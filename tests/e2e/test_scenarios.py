@@ -6,11 +6,13 @@ import pytest
 
 from archiver.sandbox.recording import AttemptTruth, DriverTruth
 from tests.e2e.archiver_pod import ArchiverPod
+from tests.e2e.cluster.connection import Connection
 from tests.e2e.conftest import Row, Stagehands
 from tests.e2e.scenarios import tape
 from tests.e2e.scenarios.checks import misjudged, missing
 from tests.e2e.scenarios.play import Played
 from tests.e2e.scenarios.scenario import Scenario, load_all
+from tests.e2e.verifying import verify
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(3600)]
 
@@ -21,7 +23,7 @@ SCENARIOS = pytest.mark.parametrize("scenario", load_all(), ids=lambda scenario:
 @SCENARIOS
 async def test_is_archived_whole(scenario: Scenario, stage: Stagehands, table: list[Row]) -> None:
     try:
-        played = await stage.tasks[scenario.name]
+        played = await stage.played(scenario)
     except Exception:
         table.append(Row(scenario.name, "FAILED"))
         raise
@@ -35,14 +37,22 @@ async def test_is_archived_whole(scenario: Scenario, stage: Stagehands, table: l
 
 @SCENARIOS
 async def test_is_explained_rightly(scenario: Scenario, stage: Stagehands) -> None:
-    mistakes = misjudged(await stage.tasks[scenario.name])
+    mistakes = misjudged(await stage.played(scenario))
     assert not mistakes, "\n".join([scenario.title, *mistakes])
 
 
 async def test_neither_watcher_nor_web_fell_over(archiver: ArchiverPod, stage: Stagehands) -> None:
-    del stage  # all scenarios are over
+    await stage.all_over()
     assert await archiver.restarts() == 0
     assert "Traceback" not in await archiver.watcher_log()
+
+
+async def test_bucket_and_index_agree_to_the_last_checksum(
+    archiver: ArchiverPod, stage: Stagehands, connection: Connection, run: str
+) -> None:
+    await stage.all_over()
+    code, said = await verify(archiver, connection, run)
+    assert code == 0, said
 
 
 def _row(played: Played, result: str) -> Row:

@@ -25,16 +25,26 @@ class Board:
     namespace: str
     jobs: dict[str, Document] = field(default_factory=dict)
     uids: dict[str, str] = field(default_factory=dict)
-    version: int = 0  # lists so far
+    second_heads: list[str] = field(default_factory=list)
 
     async def follow(self) -> None:
         while True:
             with suppress(OSError, ArchiverError):  # an API server that is away comes back
+                await self._part_heads()
                 listed = await self.kube.list("RayJob", self.namespace)
                 self.jobs = {job["metadata"]["name"]: job for job in listed}
                 self.uids |= {name: job["metadata"]["uid"] for name, job in self.jobs.items()}
-                self.version += 1
             await asyncio.sleep(BOARD_SECONDS)
+
+    async def _part_heads(self) -> None:
+        """Where the API server is killed in a creation, KubeRay 1.6 makes a second head and then waits for ever."""
+        heads: dict[str, list[str]] = {}
+        for pod in await self.kube.list("Pod", self.namespace, "ray.io/node-type=head"):
+            if not pod["metadata"].get("deletionTimestamp"):
+                heads.setdefault(pod["metadata"]["labels"]["ray.io/cluster"], []).append(pod["metadata"]["name"])
+        for name in [name for names in heads.values() for name in sorted(names)[1:]]:
+            self.second_heads.append(name)
+            await self.kube.delete("Pod", self.namespace, name, grace_seconds=0)
 
     def status(self, name: str) -> Document:
         found: Document = self.jobs.get(name, {}).get("status") or {}

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections import Counter
 from time import monotonic
 
 import pytest
 
-from tests.e2e.archiver_pod import ArchiverPod, on_database
+from tests.e2e.archiver_pod import ArchiverPod
 from tests.e2e.cluster import Cluster
 from tests.e2e.cluster.connection import Connection
 from tests.e2e.load import crowd
@@ -24,6 +23,7 @@ from tests.e2e.load.harvest import Harvester
 from tests.e2e.load.stage import Board, Stage
 from tests.e2e.scenarios.kube import Kube, until
 from tests.e2e.scenarios.truth import Truth
+from tests.e2e.verifying import verify
 
 pytestmark = [pytest.mark.load, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(4 * 3600)]
 
@@ -47,8 +47,9 @@ async def test_loses_nothing_without_a_word_and_has_nothing_twice(
         stage = await _let_run(members, kube, connection, namespace, faults)
         board = stage.board
         figures += [*_course(members, faults, monotonic() - began), *(f"STUCK           {one}" for one in stage.stuck)]
+        figures += [f"second head     {name} deleted, as a person would" for name in board.second_heads]
         result = account(await Harvester(kube, archiver, namespace, truths).gather(board.uids.values()), _uids(board))
-        verdict = await _verify(archiver, connection, run)
+        verdict = await verify(archiver, connection, run)
         figures += [*report(result), f"verify          {verdict[1]}"]
         assert not stage.stuck, "\n".join(stage.stuck)
         _assert_nothing_is_lost(result, members)
@@ -96,32 +97,6 @@ def _course(members: list[crowd.Member], faults: Faults, seconds: float) -> list
         f"RayJobs         {len(members)} in {seconds:.0f} s: {spread}; {retries} with retries, {deleted} deleted in mid-run",
         *(f"fault           after {over}: {name} ({took:.0f} s)" for name, over, took in faults.done),
     ]
-
-
-async def _verify(archiver: ArchiverPod, connection: Connection, run: str) -> tuple[int, str]:
-    """`archiver verify` over the run's bucket and database: its exit code, and what it printed."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHIVER_")}
-    environment |= {
-        "ARCHIVER_CLUSTER": archiver.cluster,
-        "ARCHIVER_STORE": f"s3://{archiver.bucket}",
-        "ARCHIVER_S3_ENDPOINT": connection.s3.endpoint,
-        "ARCHIVER_S3_REGION": connection.s3.region,
-        "ARCHIVER_S3_ACCESS_KEY": connection.s3.access_key,
-        "ARCHIVER_S3_SECRET_KEY": connection.s3.secret_key,
-        "ARCHIVER_DATABASE_URL": on_database(connection.postgres.dsn, f"archiver_{run}"),
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "archiver.cli",
-        "verify",
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode(errors="replace").strip()
 
 
 def _assert_nothing_is_lost(result: Account, members: list[crowd.Member]) -> None:

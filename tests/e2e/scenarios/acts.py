@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.e2e.cluster import Cluster
 from tests.e2e.scenarios.kube import Document, Kube, until
 from tests.e2e.scenarios.rayjob import ENTRYPOINT
 from tests.e2e.scenarios.scenario import Act
@@ -74,6 +76,19 @@ async def _delete_rayjob(stage: Stage) -> None:
     await stage.kube.delete("RayJob", stage.namespace, stage.name)
 
 
+async def _delete_raycluster(stage: Stage) -> None:
+    """Returns when it is gone: the operator makes another one of the same name at once."""
+    before = {cluster["metadata"]["uid"] for cluster in await stage.kube.list("RayCluster", stage.namespace)}
+    for cluster in await stage.kube.list("RayCluster", stage.namespace):
+        await stage.kube.delete("RayCluster", stage.namespace, cluster["metadata"]["name"])
+
+    async def are_gone() -> bool:
+        now = {cluster["metadata"]["uid"] for cluster in await stage.kube.list("RayCluster", stage.namespace)}
+        return not before & now
+
+    await until(f"{stage.name}: its RayCluster is not gone", are_gone, seconds=120)
+
+
 async def _delete_namespace(stage: Stage) -> None:
     await stage.kube.delete("Namespace", "", stage.namespace)
 
@@ -104,10 +119,24 @@ async def _submit(stage: Stage) -> None:
     await stage.kube.patch("RayJob", stage.namespace, stage.name, {"spec": {"jobId": SUBMITTED}})
 
 
-def _kill(kind: str) -> Callable[[Stage], Awaitable[None]]:
+async def _evict_head(stage: Stage) -> None:
+    """What `kubectl drain` does to each pod of a node."""
+    for pod in await stage.kube.list("Pod", stage.namespace, "ray.io/node-type=head"):
+        await stage.kube.evict(stage.namespace, pod["metadata"]["name"])
+
+
+async def _stop_kubelet(_: Stage) -> None:
+    await asyncio.to_thread(Cluster().stop, "kubelet")
+
+
+async def _start_kubelet(_: Stage) -> None:
+    await asyncio.to_thread(Cluster().start, "kubelet")
+
+
+def _kill(selector: str) -> Callable[[Stage], Awaitable[None]]:
     async def kill(stage: Stage) -> None:
         """Deletes the pod without grace: the kubelet kills its processes with SIGKILL."""
-        for pod in await stage.kube.list("Pod", stage.namespace, f"ray.io/node-type={kind}"):
+        for pod in await stage.kube.list("Pod", stage.namespace, selector):
             await stage.kube.delete("Pod", stage.namespace, pod["metadata"]["name"], grace_seconds=0)
 
     return kill
@@ -128,6 +157,11 @@ DEEDS: dict[str, Callable[[Stage], Awaitable[None]]] = {
     "submit": _submit,
     "suspend": _suspend,
     "resume": _resume,
-    "kill-head": _kill("head"),
-    "kill-workers": _kill("worker"),
+    "kill-head": _kill("ray.io/node-type=head"),
+    "kill-workers": _kill("ray.io/node-type=worker"),
+    "kill-submitters": _kill("job-name"),
+    "evict-head": _evict_head,
+    "delete-raycluster": _delete_raycluster,
+    "stop-kubelet": _stop_kubelet,
+    "start-kubelet": _start_kubelet,
 }

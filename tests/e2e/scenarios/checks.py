@@ -12,8 +12,8 @@ from tests.e2e.scenarios.scenario import Expected
 from tests.e2e.scenarios.truth import without_rays_lines
 
 SHOWN_BYTES = 60
-# Ray's own session logs are read in the second or two that are left after the job's end, the most telling first.
-BEST_EFFORT = ("logs/ray/*",)
+# Ray's own session logs and state are read in the second or two that are left after the job's end, the most telling first.
+BEST_EFFORT = ("logs/ray/*", "ray/*")
 
 
 def missing(played: Played) -> list[str]:
@@ -121,6 +121,8 @@ def _driver(played: Played, attempt: Document, expected: Expected) -> Iterator[s
         yield f"the driver wrote only {len(truth)} bytes"
     elif expected.driver == "exact" and archived != truth:
         yield f"the driver's log differs: {_difference(archived, truth)}"
+    elif expected.driver == "ends":
+        yield from _ends(attempt, played.drivers.get(key, b""), truth, expected.min_tail_bytes)
     elif expected.driver == "prefix":
         yield from _prefix(archived, truth, expected.driver_until.encode())
 
@@ -130,6 +132,26 @@ def _prefix(archived: bytes, truth: bytes, until: bytes) -> Iterator[str]:
         yield f"the driver's log is no beginning of what it wrote: {_difference(archived, truth)}"
     if until not in archived:
         yield f"the driver's log lacks {until!r}: it has {len(archived)} of {len(truth)} bytes"
+
+
+def _ends(attempt: Document, archived: bytes, truth: bytes, min_tail_bytes: int) -> Iterator[str]:
+    """Piece by piece between the gaps: each is where the driver wrote it, and no gap is smaller or larger than it says."""
+    gaps = next(artifact["gaps"] for artifact in attempt["artifacts"] if artifact["name"] == "logs/driver.log")
+    lines, at_line, at_byte, tail = archived.splitlines(keepends=True), 0, 0, 0
+    own = len(archived) - len(without_rays_lines(archived))
+    truth = archived[:own] + truth
+    for gap in [*gaps, None]:
+        until_line = gap["at_line"] if gap else len(lines)
+        piece = b"".join(lines[at_line:until_line])
+        if truth[at_byte : at_byte + len(piece)] != piece:
+            yield f"lines {at_line + 1} to {until_line} differ: {_difference(piece, truth[at_byte : at_byte + len(piece)])}"
+        at_line, at_byte, tail = until_line, at_byte + len(piece), len(piece)
+        if gap:
+            at_byte += gap["missing_bytes"] or 0
+    if at_byte != len(truth):
+        yield f"the driver's log and its gaps have {at_byte} bytes, the driver wrote {len(truth)}"
+    if gaps and tail < min_tail_bytes:
+        yield f"only the last {tail} bytes are archived, not {min_tail_bytes}"
 
 
 def _difference(archived: bytes, truth: bytes) -> str:

@@ -85,6 +85,13 @@ class Kube:
         body = {"propagationPolicy": "Background", **grace}
         await self._send("delete", kind, path_of(kind, namespace, name), namespace, "DELETE", body=body)
 
+    async def evict(self, namespace: str, name: str) -> None:
+        """Asks the API server to evict a pod, as a drain does; a budget may refuse it."""
+        metadata = {"name": name, "namespace": namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        path = f"{path_of('Pod', namespace, name)}/eviction"
+        await self._send("create", "Pod", path, namespace, "POST", body=body)
+
     async def proxied(
         self,
         target: str,

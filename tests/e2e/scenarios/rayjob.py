@@ -41,7 +41,7 @@ def documents(scenario: Scenario, namespace: str, images: Mapping[str, str], gpu
     if scenario.shares_cluster:
         metadata = {"name": SHARED, "namespace": namespace}
         yield {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": cluster}
-    yield rayjob(scenario, namespace, cluster, image)
+    yield _replaced(rayjob(scenario, namespace, cluster, image), "IMAGE_BASE", images["base"])
 
 
 def rayjob(scenario: Scenario, namespace: str, cluster: Document, submitter_image: str) -> Document:
@@ -127,12 +127,13 @@ def _submitter(image: str) -> Document:
 
 def _placed(document: Document, namespace: str) -> Document:
     """Written for this namespace: `NAMESPACE` stands for its name wherever it is."""
-    return _replaced(document, namespace)  # type: ignore[no-any-return]
+    return _replaced(document, "NAMESPACE", namespace)  # type: ignore[no-any-return]
 
 
-def _replaced(value: Any, namespace: str) -> Any:
+def _replaced(value: Any, word: str, meant: str) -> Any:
+    """`word` in every string of the document, replaced by what is meant."""
     if isinstance(value, dict):
-        return {key: _replaced(one, namespace) for key, one in value.items()}
+        return {key: _replaced(one, word, meant) for key, one in value.items()}
     if isinstance(value, list):
-        return [_replaced(one, namespace) for one in value]
-    return value.replace("NAMESPACE", namespace) if isinstance(value, str) else value
+        return [_replaced(one, word, meant) for one in value]
+    return value.replace(word, meant) if isinstance(value, str) else value

@@ -50,7 +50,8 @@ class Expected(_Shape):
     """What must be archived of one attempt, and how it must be shown.
 
     `driver`: `exact` (byte for byte what the driver wrote outside the pod), `prefix` (its beginning, at least up to
-    the end of `driver_until`), `none` (no driver ever ran). `partial` names artifacts that may be incomplete: each must
+    the end of `driver_until`), `ends` (its last `min_tail_bytes` at least, and as many bytes missing as its gaps say),
+    `none` (no driver ever ran). `partial` names artifacts that may be incomplete: each must
     then say why. `artifacts` must be there; both are shell patterns. `line` must be among the cited evidence.
     """
 
@@ -65,6 +66,7 @@ class Expected(_Shape):
     exit_code: int | None = None
     events: list[str] = field(default_factory=list)
     min_driver_bytes: int = 0
+    min_tail_bytes: int = 0
     gpus: float = 0.0
     min_idle_gpu_seconds: float = 0.0
     margin_known: bool = False
@@ -88,6 +90,7 @@ class Scenario:
     spec: dict[str, Any] = field(default_factory=dict)  # laid over the RayJob's spec
     documents: tuple[dict[str, Any], ...] = ()  # applied before it
     acts: tuple[Act, ...] = ()
+    needs_harness: bool = False  # does something to the node itself, which no foreign cluster must suffer
     jobs: int = 1  # how many RayJob objects of its name there are in the end
     why: str = ""  # why it died, for its recording
 
