@@ -65,7 +65,7 @@ def test_a_whole_log_is_right() -> None:
         (RAYS + TEXT[:-1], artifact()),
         (RAYS + TEXT[5:], artifact()),
         (RAYS + TEXT + TEXT, artifact()),
-        (RAYS + TEXT, artifact(gap(1002))),  # a gap where nothing is missing is no true gap
+        (RAYS + TEXT, artifact(gap(1002, 5))),  # a gap where nothing is missing is no true gap
         (RAYS + TEXT[:80], artifact(gap(3), lines=12)),  # it is behind the end that something is missing
         (RAYS + TEXT[80:], artifact(gap(1002), lines=992)),
         (RAYS + TEXT[:80], artifact(gap(12, 10**9), lines=12)),
@@ -81,6 +81,8 @@ def test_what_is_missing_without_a_true_gap_is_wrong(driver: bytes, row: dict[st
     [
         (RAYS + TEXT[:80], artifact(gap(13, len(TEXT) - 80), lines=13)),
         (RAYS + TEXT[:80], artifact(gap(14), lines=14)),
+        (RAYS + TEXT[:80] + b"\n", artifact(gap(14), lines=14)),  # the archive ends a line that was cut
+        (RAYS + TEXT, artifact(gap(1002))),  # nobody knew whether more was written
         (TEXT[-90:], artifact(gap(0), lines=10)),
         (RAYS + TEXT[:80] + TEXT[-90:], artifact(gap(13), lines=22)),
         (RAYS + TEXT[:70] + TEXT[790:880] + TEXT[-90:], artifact(gap(12), gap(22), lines=32)),

@@ -106,10 +106,10 @@ def _with_gaps(wrote: Wrote, artifact: Document, driver: bytes) -> str | None:
     problem = _misplaced(wrote.data, archived, places)
     if problem:
         return problem
-    missing = len(wrote.data) - len(archived)
-    if wrote.ended_at is not None and missing <= 0 and own_lines:
+    missing, said = len(wrote.data) - len(archived), sum(gap["missing_bytes"] or 0 for gap in gaps)
+    # a gap of unknown size says that nobody knows: it may be of nothing
+    if said and wrote.ended_at is not None and missing <= 0 and own_lines:
         return f"a gap ({gaps[0]['detail']}), and nothing is missing"
-    said = sum(gap["missing_bytes"] or 0 for gap in gaps)
     if said > missing + RAYS_LINES_BYTES:
         return f"the gaps say that {said} bytes are missing, and it is {missing}"
     return None
@@ -120,6 +120,10 @@ def _misplaced(written: bytes, archived: bytes, places: Sequence[int]) -> str | 
     if len(places) > 1:
         return _misplaced_pieces(written, list(_pieces(archived, places)))
     before, behind = _parting(archived, written), _parting(archived[::-1], written[::-1])
+    if before + behind < len(archived) and archived[before : before + 1] == b"\n":
+        # the line that the gap cuts is ended
+        archived = archived[:before] + archived[before + 1 :]
+        behind = _parting(archived[::-1], written[::-1])
     if before + behind < len(archived):
         return f"what stands around the gap was not written there: {before} and {behind} of {len(archived)} bytes fit"
     first, last = archived[: len(archived) - behind].count(b"\n"), archived[:before].count(b"\n") + 1
