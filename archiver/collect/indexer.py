@@ -75,7 +75,7 @@ class Indexer:
         self._singly = max(0, self._singly - 1)
         try:
             await self._write([(waiting.manifest, waiting.key) for waiting in batch.values()])
-            final = [attempt for attempt, each in batch.items() if each.manifest.state is ManifestState.FINAL]
+            final = [attempt for attempt, each in batch.items() if self._is_last_word(attempt, each)]
             if final:
                 await self._catalog.unmark(final)
         except ArchiverError as error:
@@ -87,6 +87,10 @@ class Indexer:
                 del self._waiting[attempt]
         self._metrics.index_pending.set(len(self._waiting))
         return True
+
+    def _is_last_word(self, attempt: AttemptId, waiting: Waiting) -> bool:
+        """A final manifest that no later revision has followed meanwhile."""
+        return waiting.manifest.state is ManifestState.FINAL and self._waiting.get(attempt) is waiting
 
     def _note_failure(self, batch: Mapping[AttemptId, Waiting], error: ArchiverError) -> None:
         """Others need not wait behind one bad row: it goes to the end, and all go one by one for a turn."""

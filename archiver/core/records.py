@@ -16,7 +16,8 @@ from archiver.errors import DataError
 
 def to_value(record: Any) -> Any:
     """A JSON value. Tuples become lists, datetimes text."""
-    return _converter(type(record))(record)
+    kind: type = type(record)
+    return _converter(kind)(record)
 
 
 @cache

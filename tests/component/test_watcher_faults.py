@@ -258,6 +258,53 @@ async def test_a_final_manifest_without_its_row_gets_it_at_the_next_start(
         await until(unmarked)
 
 
+async def test_a_deletion_that_the_index_missed_is_written_after_a_restart(
+    postgres_folder: Path, tmp_path: Path, server: SandboxServer
+) -> None:
+    """The final manifest learns of the deletion while Postgres is away, and the watcher ends before it is back."""
+    postgres = EmbeddedPostgres(postgres_folder)
+    await asyncio.to_thread(postgres.start)
+    try:
+        url = await asyncio.to_thread(postgres.create_database, "amended")
+        await asyncio.to_thread(upgrade, url)
+        async with rig(tmp_path / "home", url, server) as watched:
+            job = Operated(server, mode="HTTPMode", spec={"shutdownAfterJobFinishes": False}).create()
+            job.begin()
+            await job.start_head()
+            job.record("RUNNING")
+            job.drive(WORDS)
+            await watched.until_read(job.uid, "logs/driver", len(WORDS))
+            job.record("FAILED")
+            job.end()
+            await watched.archived(job.uid)
+            await until(lambda: _is_gone(watched, "/_open/"))
+            await asyncio.to_thread(postgres.stop)
+            job.delete_cluster()
+
+            async def amended() -> bool:
+                return (await watched.archived(job.uid)).times.cluster_deleted is not None
+
+            await until(amended)
+            wanted = (await watched.archived(job.uid)).revision
+            await watched.stop()
+            await asyncio.to_thread(postgres.start)
+            await watched.start()
+
+            async def row() -> bool:
+                async with watched.archive.engine.connect() as connection:
+                    found = await connection.exec_driver_sql("SELECT revision FROM attempts")
+                    return found.scalar_one() == wanted
+
+            await until(row)
+            await until(lambda: _is_gone(watched, "/_open/"))
+    finally:
+        await asyncio.to_thread(postgres.stop)
+
+
+async def _is_gone(watched: Rig, part: str) -> bool:
+    return not await watched.keys(part)
+
+
 async def test_an_api_server_that_restarts_and_forgets_costs_no_line(
     tmp_path: Path, database_url: str, server: SandboxServer
 ) -> None:
