@@ -192,7 +192,9 @@ class RayCapture:
 
     async def _refresh(self, head: RayHead, job_id: str | None) -> None:
         async for step, answer, _ in read_state(self._tools.ray, head, job_id):
-            if answer is not None and not self._view.is_ending():
+            if self._view.is_ending():
+                return  # the snapshot asks the same, and waits for its turn at this head
+            if answer is not None:
                 await self._keep_state(step, answer, Completeness.PARTIAL, "as last seen while the job ran")
 
     async def snapshot(
