@@ -17,6 +17,7 @@ from archiver.index.writes import delete_attempts, lock, set_state, write_manife
 from archiver.ports import ObjectStore
 from archiver.read.bucket import Finding, batched, is_manifest_key, load_manifest, record_keys
 from archiver.read.said import SaidAgain
+from archiver.read.together import all_of
 
 BATCH = 200
 _FINDINGS_KEPT = 10_000
@@ -91,7 +92,7 @@ class _Reindex:
     async def remove_gone(self) -> None:
         """Takes rows out whose manifest is gone, or is another attempt's."""
         async for places in self._places():
-            gone = [place for place in await asyncio.gather(*map(self._if_gone, places)) if place is not None]
+            gone = [place for place in await all_of(map(self._if_gone, places)) if place is not None]
             for uid, number, key in gone:
                 async with writing(self._engine) as connection:
                     await lock(connection, [uid])
@@ -105,7 +106,7 @@ class _Reindex:
             async with self._limit:
                 return await load_manifest(self._store, key)
 
-        found = await asyncio.gather(*map(load, batch))
+        found = await all_of(map(load, batch))
         self.skipped += [each for each in found if isinstance(each, Finding)][: _FINDINGS_KEPT - len(self.skipped)]
         return [(each, key) for each, key in zip(found, batch, strict=True) if isinstance(each, Manifest)]
 

@@ -13,6 +13,7 @@ from archiver.index import people as rows
 from archiver.index.engine import reading, writing
 from archiver.ports import ObjectStore
 from archiver.read.bucket import Finding, batched
+from archiver.read.together import all_of
 
 T = TypeVar("T")
 _BATCH = 200
@@ -63,7 +64,7 @@ class SaidAgain:
                 self.skipped.append(Finding(key, str(error)))
                 return None
 
-        found = await asyncio.gather(*map(load, keys))
+        found = await all_of(map(load, keys))
         kept = [each for each in found if each is not None]
         self._found.update(key for key, _ in kept)
         return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from archiver.sandbox.recording import AttemptTruth, DriverTruth
@@ -27,7 +29,7 @@ async def test_is_archived_whole(scenario: Scenario, stage: Stagehands, table: l
     except Exception:
         table.append(Row(scenario.name, "FAILED"))
         raise
-    lacks, mistakes = missing(played), misjudged(played)
+    lacks, mistakes = await asyncio.to_thread(missing, played), misjudged(played)
     table.append(_row(played, "LOST" if lacks else "misjudged" if mistakes else "passed"))
     assert not lacks, "\n".join([scenario.title, *lacks])
     recorder = stage.recorders.get(scenario.name)

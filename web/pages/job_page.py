@@ -1,12 +1,12 @@
 """Reads what the page of a RayJob needs beside the job itself, and hands its template plain values."""
 
-import asyncio
 from datetime import datetime
 
 from archiver.core.timeline import TimelineEntry
 from archiver.errors import DataError
 from archiver.read import telling
 from archiver.read.runs import Difference, OtherRun, Place, SameFailures
+from archiver.read.together import all_of, together
 from archiver.read.views import AttemptView, Citation, JobView, LogWindow
 from archiver.read.windows import Around, Tail, Window
 from web.deps import Viewer
@@ -20,7 +20,7 @@ async def job_values(
 ) -> dict[str, object]:
     """``asked`` is which part of the timeline to show, and how."""
     uid = view.row.uid
-    entries, cited, beside, form = await asyncio.gather(
+    entries, cited, beside, form = await together(
         viewer.reader.timeline(viewer.scope, uid, shown.number),
         _cited(viewer, uid, shown),
         _beside(viewer, view, shown, now),
@@ -66,7 +66,7 @@ def _course(
 
 async def _beside(viewer: Viewer, view: JobView, shown: AttemptView, now: datetime) -> dict[str, object]:
     """The attempt beside others: only what did not do its work is compared."""
-    good, same = await asyncio.gather(_last_good(viewer, view, shown), _same(viewer, shown, now))
+    good, same = await together(_last_good(viewer, view, shown), _same(viewer, shown, now))
     found = await _changes(viewer, view, shown, good)
     return {
         "good": answer.last_good(good),
@@ -106,7 +106,7 @@ async def _cited(viewer: Viewer, uid: str, shown: AttemptView) -> list[answer.Ci
     """The lines that the verdict cites; without a verdict the end of the most telling log."""
     places = answer.citations(shown)
     if places:
-        return list(await asyncio.gather(*(_around(viewer, uid, shown.number, place) for place in places)))
+        return await all_of(_around(viewer, uid, shown.number, place) for place in places)
     log = telling.telling_log(shown)
     if log is None or not log.lines:
         return []

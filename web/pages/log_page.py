@@ -1,6 +1,5 @@
 """Reads what the log page shows and hands the template plain values."""
 
-import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -10,6 +9,7 @@ from archiver.core.lines import to_time
 from archiver.core.model import ArtifactKind, Completeness
 from archiver.core.search import ERRORS
 from archiver.read.found import CELLS, Marks
+from archiver.read.together import all_of
 from archiver.read.views import ArtifactView, JobView, LogWindow
 from archiver.read.windows import AtTime, Window
 from web.deps import Viewer
@@ -87,8 +87,8 @@ async def mark_values(viewer: Viewer, address: LogAddress, query: LogQuery, *, s
     """Counts and the strip, as far as they are known after ``seconds`` more of searching."""
     place = (address.uid, address.number, address.artifact)
     patterns = [ERRORS, *([query.pattern] if query.pattern else [])]
-    known = await asyncio.gather(
-        *(viewer.reader.log_marks(viewer.scope, *place, pattern, seconds=seconds) for pattern in patterns)
+    known = await all_of(
+        viewer.reader.log_marks(viewer.scope, *place, pattern, seconds=seconds) for pattern in patterns
     )
     errors, matches = known[0], known[1] if len(known) > 1 else None
     shown = [(kind, each) for kind, each in (("error", errors), ("match", matches)) if each is not None]
@@ -168,13 +168,9 @@ async def _others(
     if start is None:
         return [[] for _ in query.others]
     until = max(times) if text.next_line is not None else max(times) + int(timedelta(days=1).total_seconds() * 1e9)
-    found = await asyncio.gather(
-        *(
-            viewer.reader.log_window(
-                viewer.scope, address.uid, address.number, name, AtTime(start, log_words.PAGE_LINES)
-            )
-            for name in query.others
-        )
+    found = await all_of(
+        viewer.reader.log_window(viewer.scope, address.uid, address.number, name, AtTime(start, log_words.PAGE_LINES))
+        for name in query.others
     )
     return [
         [

@@ -1,10 +1,9 @@
 """The addresses of the pages. A handler parses, reads, renders; what is shown is decided in the modules beside it."""
 
-import asyncio
-
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from archiver.read.together import together
 from archiver.read.views import AttemptView, JobView, PageRequest
 from web import sse, urls
 from web.deps import CurrentViewer, Viewer
@@ -27,7 +26,7 @@ async def failures(request: Request, viewer: CurrentViewer) -> Response:
     now = utc_now()
     asked, note = await overview.with_range(viewer, _asked(request), now)
     wanted = asked.request(now, ROWS)
-    page, counted, numbers = await asyncio.gather(
+    page, counted, numbers = await together(
         viewer.reader.jobs(viewer.scope, wanted),
         viewer.reader.facets(viewer.scope, wanted.filter),
         viewer.reader.statistics.count(viewer.scope, wanted.filter, now=now),
