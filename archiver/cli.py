@@ -18,7 +18,7 @@ from archiver import __version__
 from archiver.errors import ArchiverError, UserError
 
 if TYPE_CHECKING:
-    from archiver.commands import Doors, ReindexReport, VerifyReport
+    from archiver.commands import Doors, ReindexReport, ReprocessReport, ReprocessRequest, VerifyReport
     from archiver.read.service import Reader
     from archiver.read.views import AttemptView, JobView
     from archiver.runtime import Archive
@@ -42,7 +42,12 @@ def _doors() -> "Doors":
     from archiver.commands import Doors
 
     return Doors(
-        open_reader=_open_reader, verify=_verify, reindex=_reindex, setting_lines=_setting_lines, report=_report
+        open_reader=_open_reader,
+        verify=_verify,
+        reindex=_reindex,
+        reprocess=_reprocess,
+        setting_lines=_setting_lines,
+        report=_report,
     )
 
 
@@ -74,6 +79,13 @@ async def _reindex() -> "ReindexReport":
 
     async with _open_archive() as archive:
         return await reindex(archive.store, archive.engine, prefix=archive.prefix)
+
+
+async def _reprocess(request: "ReprocessRequest") -> "ReprocessReport":
+    from archiver.runtime import reprocess_archive
+
+    async with _open_archive() as archive:
+        return await reprocess_archive(_settings(), archive, request)
 
 
 async def _report(reader: "Reader", view: "JobView", attempt: "AttemptView") -> bytes:

@@ -14,6 +14,7 @@ import aiohttp
 import structlog
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from archiver.collect.again import Again
 from archiver.collect.catalog import Catalog
 from archiver.collect.controller import Controller
 from archiver.collect.excerpt import read_excerpt
@@ -41,6 +42,7 @@ from archiver.kube.transport import Transport
 from archiver.ports import Kind, ObjectStore
 from archiver.ray import RayClient
 from archiver.ray.routes import Routes
+from archiver.read.reprocess import ReprocessReport, ReprocessRequest, reprocess
 from archiver.read.service import Reader
 from archiver.settings import Settings
 from archiver.store.bucket import init_bucket
@@ -114,6 +116,13 @@ async def open_archive(settings: Settings, database_url: str) -> AsyncIterator[A
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
         yield Archive(store, prefix, engine, Reader(engine, store, prefix=prefix))
+
+
+async def reprocess_archive(settings: Settings, archive: Archive, request: ReprocessRequest) -> ReprocessReport:
+    """History judged again with the rules of the settings. Raises UserError for rules that are wrong."""
+    ruleset = await asyncio.to_thread(load_ruleset, settings.rules_dir)
+    again = Again(ruleset, archive.store)
+    return await reprocess(archive.store, archive.engine, again, request, prefix=archive.prefix)
 
 
 async def watch(settings: Settings, archive: Archive, status: WatcherStatus, *, access: Access | None = None) -> None:

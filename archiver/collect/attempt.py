@@ -14,7 +14,7 @@ from datetime import datetime
 import structlog
 
 from archiver.collect.attemptstreams import AttemptStreams
-from archiver.collect.closing import Closing
+from archiver.collect.closing import Closing, evidence_of
 from archiver.collect.holding import Hold
 from archiver.collect.intake import Intake
 from archiver.collect.journal import Journal
@@ -350,7 +350,8 @@ class AttemptCapture:
         return list({**known, **self._ray.evidence.artifacts}.values())
 
     def _evidence(self) -> Explained:
-        return self._closing.evidence_of(
+        return evidence_of(
+            self.state,
             prefix=self.prefix,
             artifacts=self._artifacts(),
             events=list(self._intake.events.values()),

@@ -116,37 +116,6 @@ class Closing:
         self._verdict = await self._tools.explain(evidence) or self._verdict
         self._explained = told
 
-    def evidence_of(
-        self,
-        *,
-        prefix: str,
-        artifacts: Sequence[Artifact],
-        events: list[Mapping[str, Any]],
-        nodes: list[Mapping[str, Any]],
-        ray: Mapping[str, Any],
-    ) -> Explained:
-        """What the diagnosis may see."""
-        logs = {
-            artifact.name.removeprefix("logs/"): artifact.name
-            for artifact in artifacts
-            if artifact.kind is ArtifactKind.LOG and artifact.key
-        }
-        incomplete = frozenset(
-            artifact.name for artifact in artifacts if artifact.completeness is not Completeness.COMPLETE
-        )
-        # of what was deleted or suspended from outside, the deletion itself is the evidence
-        ended = self._state.first_signal_seen if self._state.ended in _ENDED_BY_ITSELF else None
-        return Explained(
-            attempt_prefix=prefix,
-            rayjob=self._state.rayjob,
-            pods=pods_before([pod.object for pod in self._state.pods.values()], ended),
-            events=events_before(events, ended),
-            nodes=nodes,
-            ray=ray,
-            logs=logs,
-            incomplete=incomplete,
-        )
-
     async def _commit(self, artifacts: Sequence[Artifact], manifest_state: ManifestState) -> Manifest:
         parts = RecordParts(
             artifacts=artifacts,
@@ -187,6 +156,38 @@ class Closing:
             metrics.capture_lag_seconds.observe(max(0.0, (self.safe_at - state.first_signal_seen).total_seconds()))
         if self.safe_at and state.cluster_deleted_seen:
             metrics.capture_margin_seconds.observe((state.cluster_deleted_seen - self.safe_at).total_seconds())
+
+
+def evidence_of(
+    state: AttemptState,
+    *,
+    prefix: str,
+    artifacts: Sequence[Artifact],
+    events: list[Mapping[str, Any]],
+    nodes: list[Mapping[str, Any]],
+    ray: Mapping[str, Any],
+) -> Explained:
+    """What the diagnosis may see."""
+    logs = {
+        artifact.name.removeprefix("logs/"): artifact.name
+        for artifact in artifacts
+        if artifact.kind is ArtifactKind.LOG and artifact.key
+    }
+    incomplete = frozenset(
+        artifact.name for artifact in artifacts if artifact.completeness is not Completeness.COMPLETE
+    )
+    # of what was deleted or suspended from outside, the deletion itself is the evidence
+    ended = state.first_signal_seen if state.ended in _ENDED_BY_ITSELF else None
+    return Explained(
+        attempt_prefix=prefix,
+        rayjob=state.rayjob,
+        pods=pods_before([pod.object for pod in state.pods.values()], ended),
+        events=events_before(events, ended),
+        nodes=nodes,
+        ray=ray,
+        logs=logs,
+        incomplete=incomplete,
+    )
 
 
 def _summary(evidence: Explained) -> object:

@@ -29,7 +29,8 @@ _log = structlog.get_logger()
 
 
 class Explainer:
-    """``explain`` never raises for what is odd in the evidence; a verdict that cannot be made is None and logged.
+    """``explain`` never raises for what is odd in the evidence; a verdict that cannot be made is None and logged. ``judge``
+    raises instead.
 
     ``raw_log`` gives the text of an artifact of an attempt (prefix, name) in pieces.
     """
@@ -40,8 +41,27 @@ class Explainer:
         self._raw_log = raw_log
         self._at_once = asyncio.Semaphore(1)
 
+    @property
+    def ruleset(self) -> str:
+        """The version that verdicts are written down with."""
+        return str(self._ruleset.version)
+
     async def explain(self, explained: Explained) -> Mapping[str, Any] | None:
         """The verdict document, written to ``verdicts/<ruleset>.json`` too."""
+        try:
+            document = await self.judge(explained)
+        except ArchiverError as error:
+            _log.error("no verdict", prefix=explained.attempt_prefix, error=str(error))
+            return None
+        except Exception:
+            # a verdict is derived and can be made again; the archive does not wait for our own mistake
+            _log.exception("no verdict", prefix=explained.attempt_prefix)
+            return None
+        await self.keep(explained.attempt_prefix, document)
+        return document
+
+    async def judge(self, explained: Explained) -> Mapping[str, Any]:
+        """The verdict document, written nowhere. Raises what reading the logs raises; DataError where it takes too long."""
         loop = asyncio.get_running_loop()
         # a thread cannot be cancelled: it ends when it asks for more
         is_over = threading.Event()
@@ -49,19 +69,16 @@ class Explainer:
         try:
             async with self._at_once, asyncio.timeout(_VERDICT_SECONDS):
                 verdict = await asyncio.to_thread(diagnose, evidence, self._ruleset)
-            document = verdict.to_json()
-        except (TimeoutError, ArchiverError) as error:
-            _log.error("no verdict", prefix=explained.attempt_prefix, error=str(error) or "out of time")
-            return None
-        except Exception:
-            # a verdict is derived and can be made again; the archive does not wait for our own mistake
-            _log.exception("no verdict", prefix=explained.attempt_prefix)
-            return None
+        except TimeoutError as error:
+            raise DataError(str(error) or "out of time") from error
         finally:
             is_over.set()
-        key = keys.verdict_key(explained.attempt_prefix, str(self._ruleset.version))
+        return verdict.to_json()
+
+    async def keep(self, prefix: str, document: Mapping[str, Any]) -> None:
+        """Writes a verdict beside the evidence that it is of; those of other rulesets stay."""
+        key = keys.verdict_key(prefix, self.ruleset)
         await self._store.put(key, json.dumps(document, ensure_ascii=False, indent=1).encode())
-        return document
 
     def _evidence(self, explained: Explained, pieces: "_Pieces") -> Evidence:
         logs = {

@@ -7,22 +7,19 @@ room in the spool; then, after very many changes, whoever brings more waits too.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
+from archiver.collect.fold import RECALLED, Fold
 from archiver.collect.journal import Journal
-from archiver.collect.lifetime import AFTER, NodeHistory, is_about_node, is_of_its_time
 from archiver.collect.state import AttemptState
 from archiver.collect.tools import Tools
 from archiver.core.model import Kind
-from archiver.core.objects import name, text, uid
-from archiver.ports import Change, ChangeType
+from archiver.core.objects import uid
+from archiver.ports import Change
 
 _WAITING = 2000
-_EVENTS_KEPT = 1000
 # what has to be listed before something can be known to be gone, or to be all
 _NEEDED = (Kind.RAYCLUSTER, Kind.JOB, Kind.POD, Kind.EVENT)
-_RECALLED = (Kind.RAYJOB, Kind.RAYCLUSTER, Kind.POD, Kind.NODE, Kind.EVENT)
 
 
 class Intake:
@@ -39,13 +36,12 @@ class Intake:
         self._idle.set()
         self._is_recalled = False
         self._is_checked = False
-        self.events: dict[str, Mapping[str, Any]] = {}
-        self.nodes = NodeHistory()
+        self._fold = Fold(state, tools.node)
 
     async def take(self, change: Change) -> None:
         """Folds a change in; waits where very many are not journaled yet."""
         if self._is_recalled:
-            self._queue(self._fold(change))
+            self._queue(self._fold.add(change))
         else:
             self._early.append(change)
         self._on_news()
@@ -57,13 +53,13 @@ class Intake:
         """Makes the fold of an earlier process again, then folds in what came meanwhile. ``is_new``: there was none."""
         if self._is_recalled:
             return
-        recalled = [] if is_new else [change for kind in _RECALLED for change in await self._journal.recall(kind)]
+        recalled = [] if is_new else [change for kind in RECALLED for change in await self._journal.recall(kind)]
         for change in recalled:
-            self._fold(change)
+            self._fold.add(change)
         early, self._early = self._early, []
         self._is_recalled = True
         for change in early:
-            self._queue(self._fold(change))
+            self._queue(self._fold.add(change))
 
     def check_gone(self) -> bool:
         """Once after a recall: what the cluster does not have any more is gone. True when that is known."""
@@ -97,53 +93,20 @@ class Intake:
         """Waits until all that was taken is journaled."""
         await self._idle.wait()
 
+    @property
+    def events(self) -> Mapping[str, Mapping[str, Any]]:
+        """The Events that tell of the attempt, by uid."""
+        return self._fold.events
+
     def nodes_of_the_end(self) -> list[Mapping[str, Any]]:
         """The nodes' conditions and taints of the time when the attempt ended."""
-        return self.nodes.around(self._state.first_signal_seen or self._state.ended_seen)
+        return self._fold.nodes_of_the_end()
 
     def _queue(self, news: list[Change]) -> None:
         if news:
             self._unwritten.extend(news)
             self._idle.clear()
             self._wake.set()
-
-    def _fold(self, change: Change) -> list[Change]:
-        """The changes that are to be journaled: none for what is not of the attempt's time, more where a node is new."""
-        if change.kind is Kind.NODE:
-            is_news = self._is_in_time(change.seen_at) and self.nodes.add(
-                name(change.object), change.object, change.seen_at
-            )
-            return [change] if is_news else []
-        if change.kind is Kind.EVENT:
-            return [change] if self._fold_event(change) else []
-        self._state.apply(change)
-        found = [change]
-        if change.kind is Kind.POD:
-            found += self._note_node(text(change.object, "spec", "nodeName"), change.seen_at)
-        return found
-
-    def _fold_event(self, change: Change) -> bool:
-        event, state = change.object, self._state
-        if change.type is ChangeType.DELETED:
-            return False  # the API server forgets Events after an hour; that is no news
-        if is_about_node(event) and not is_of_its_time(event, state.nodes_since(), state.ended_seen):
-            return False
-        self.events.pop(uid(event), None)
-        self.events[uid(event)] = event
-        while len(self.events) > _EVENTS_KEPT:
-            del self.events[next(iter(self.events))]
-        return True
-
-    def _note_node(self, node: str, seen_at: datetime) -> list[Change]:
-        """The node's conditions and taints as they were when the pod came to it."""
-        if not node or node in self.nodes or (seen := self._tools.node(node)) is None:
-            return []
-        self.nodes.add(node, seen, seen_at)
-        return [Change(Kind.NODE, ChangeType.ADDED, seen, seen_at, relisted=True)]
-
-    def _is_in_time(self, seen_at: datetime) -> bool:
-        ended = self._state.ended_seen
-        return ended is None or seen_at <= ended + AFTER
 
     async def _write(self, change: Change) -> None:
         is_written = await self._journal.write(

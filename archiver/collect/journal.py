@@ -5,7 +5,7 @@ masked before a byte leaves memory. The same version of an object is written onc
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -44,8 +44,7 @@ class Journal:
 
     async def recall(self, kind: Kind) -> list[Change]:
         """The changes that an earlier process wrote, in their order."""
-        lines = await self._read_back(artifact_name(kind))
-        return [change for change in (_change_of(kind, line) for line in lines) if change]
+        return changes(kind, await self._read_back(artifact_name(kind)))
 
     async def _open(self, name: str, kind: Kind) -> StreamWriter:
         artifact = ArtifactKind.KUBE_EVENTS if kind is Kind.EVENT else ArtifactKind.KUBE_OBJECTS
@@ -77,6 +76,11 @@ def encode_version(obj: Mapping[str, Any], *, how: str, seen_at: datetime, relis
 
 def is_journal(name: str) -> bool:
     return name.endswith(".ndjson") and name.startswith(("kube/", "events/", "ray/"))
+
+
+def changes(kind: Kind, lines: Iterable[bytes]) -> list[Change]:
+    """The lines of a kind's stream as the changes that they were. Broken ones are left out."""
+    return [change for change in (_change_of(kind, line) for line in lines) if change]
 
 
 def _change_of(kind: Kind, line: bytes) -> Change | None:

@@ -3,17 +3,18 @@
 import click
 
 from archiver.commands.diagnose import diagnose_command, rules_command
-from archiver.commands.doors import Doors, Finding, ReindexReport, VerifyReport
+from archiver.commands.doors import Doors, Finding, ReindexReport, ReprocessReport, ReprocessRequest, VerifyReport
 from archiver.commands.download import download_command
 from archiver.commands.events import events_command
 from archiver.commands.jobs import jobs_command
 from archiver.commands.logs import logs_command
 from archiver.commands.reports import causes_command, groups_command
+from archiver.commands.reprocess import reprocess_command
 from archiver.commands.search import search_command
 from archiver.commands.show import show_command
 from archiver.commands.upkeep import reindex_command, settings_command, verify_command
 
-__all__ = ["COMMANDS", "Doors", "Finding", "ReindexReport", "VerifyReport"]
+__all__ = ["COMMANDS", "Doors", "Finding", "ReindexReport", "ReprocessReport", "ReprocessRequest", "VerifyReport"]
 
 COMMANDS: tuple[click.Command, ...] = (
     jobs_command,
@@ -26,6 +27,7 @@ COMMANDS: tuple[click.Command, ...] = (
     causes_command,
     verify_command,
     reindex_command,
+    reprocess_command,
     settings_command,
     diagnose_command,
     rules_command,

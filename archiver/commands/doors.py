@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from archiver.read.bucket import Finding
 from archiver.read.reindex import ReindexReport
+from archiver.read.reprocess import ReprocessReport, ReprocessRequest
 from archiver.read.service import Reader
 from archiver.read.verify import VerifyReport
 from archiver.read.views import AttemptView, JobView
 from archiver.settings import SettingLine
 
-__all__ = ["Doors", "Finding", "ReindexReport", "VerifyReport"]
+__all__ = ["Doors", "Finding", "ReindexReport", "ReprocessReport", "ReprocessRequest", "VerifyReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Doors:
     open_reader: Callable[[], AbstractAsyncContextManager[Reader]]
     verify: Callable[[], Awaitable[VerifyReport]]
     reindex: Callable[[], Awaitable[ReindexReport]]
+    reprocess: Callable[[ReprocessRequest], Awaitable[ReprocessReport]]
     setting_lines: Callable[[], Sequence[SettingLine]]
     # the page of an attempt as one file, for a bundle
     report: Callable[[Reader, JobView, AttemptView], Awaitable[bytes]]

@@ -332,7 +332,7 @@ async def test_groups_are_listed_and_shown_in_a_terminal(
             await engine.dispose()
 
     def call(*words: str) -> Result:
-        doors = Doors(opened, None, None, None, None)  # type: ignore[arg-type]
+        doors = Doors(opened, None, None, None, None, None)  # type: ignore[arg-type]
         return CliRunner().invoke(groups_command, list(words), obj=doors)
 
     listed, one, none = [await asyncio.to_thread(call, *asked) for asked in ((), ("abc",), ("none",))]

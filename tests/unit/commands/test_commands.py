@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -10,9 +11,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from archiver.commands import COMMANDS, Doors, Finding, ReindexReport, VerifyReport
+from archiver.commands import COMMANDS, Doors, Finding, ReindexReport, ReprocessReport, ReprocessRequest, VerifyReport
 from archiver.commands.logs import manner_of
 from archiver.errors import StoreUnavailable
+from archiver.read.reprocess import CauseChange
 from archiver.read.views import AttemptView, JobView
 from archiver.settings import SettingLine
 from tests.web import samples
@@ -27,6 +29,7 @@ class Archive:
     def __init__(self) -> None:
         self.reader = SampleReader()
         self.found: tuple[Finding, ...] = ()
+        self.asked: ReprocessRequest | None = None
 
     @asynccontextmanager
     async def open_reader(self) -> AsyncIterator[SampleReader]:
@@ -38,12 +41,18 @@ class Archive:
     async def reindex(self) -> ReindexReport:
         return ReindexReport(3, 3, 0, self.found)
 
+    async def reprocess(self, request: ReprocessRequest) -> ReprocessReport:
+        self.asked = request
+        changes = (CauseChange("user-exception", "missing-module", 2, ("ml-a/x attempt 1", "ml-b/\x1by attempt 2")),)
+        dry, found = request.is_dry_run, self.found
+        return ReprocessReport("9-ab", dry, 5, 3, 4, len(found), changes, found)
+
     async def report(self, reader: object, view: JobView, attempt: AttemptView) -> bytes:
         return f"<p>{view.row.name}, attempt {attempt.number}".encode()
 
     def doors(self) -> Doors:
         lines = [SettingLine("cluster", "prod", "ARCHIVER_CLUSTER", "name of this Kubernetes cluster")]
-        return Doors(self.open_reader, self.verify, self.reindex, lambda: lines, self.report)  # type: ignore[arg-type]
+        return Doors(self.open_reader, self.verify, self.reindex, self.reprocess, lambda: lines, self.report)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -289,6 +298,32 @@ def test_verify_says_how_much_it_looked_at_and_every_difference(call, archive: A
     archive.found = (Finding("v1/prod/x.log.zst", "sha256 differs"),)
     result = call("verify")
     assert (result.exit_code, "v1/prod/x.log.zst   sha256 differs" in result.stdout) == (4, True)
+
+
+def test_reprocess_says_what_would_change_cause_by_cause(call, archive: Archive) -> None:
+    result = call("reprocess", "--dry-run", "--since", "2026-03-01")
+    assert archive.asked == ReprocessRequest(datetime(2026, 3, 1, tzinfo=UTC), is_all=False, is_dry_run=True)
+    head, line = result.stdout.splitlines()
+    assert head.split() == ["FROM", "TO", "ATTEMPTS", "EXAMPLES"]
+    assert line.split(maxsplit=3) == [
+        "user-exception",
+        "missing-module",
+        "2",
+        "ml-a/x attempt 1, ml-b/ attempt 2",
+    ]
+    assert result.stderr == (
+        "ruleset 9-ab: 5 attempts judged, 2 would change, 3 unchanged, 4 judged by it already, 0 unreadable\n"
+    )
+    assert result.exit_code == 0
+
+
+def test_reprocess_names_what_it_cannot_read(call, archive: Archive) -> None:
+    archive.found = (Finding("v1/x/manifest.json", "the manifest is not JSON"),)
+    result = call("reprocess", "--all")
+    assert archive.asked == ReprocessRequest(None, is_all=True)
+    assert result.stderr.splitlines()[1] == "unreadable: v1/x/manifest.json: the manifest is not JSON"
+    assert result.exit_code == 4
+    assert json.loads(call("reprocess", "-o", "json").stdout)["changes"][0]["after"] == "missing-module"
 
 
 def test_reindex_counts(call) -> None:
