@@ -19,6 +19,7 @@ from archiver.collect.sealing import artifact_of, lost
 from archiver.collect.snapshot import STATE_STEPS, StateStep, read_state
 from archiver.collect.streams import Sealed, StreamWriter
 from archiver.collect.tools import Tools
+from archiver.collect.unbroken import unbroken
 from archiver.core.lines import arrived, to_ns
 from archiver.core.model import Artifact, ArtifactKind, Completeness, Gap, GapReason, LogKind, LogSource
 from archiver.core.objects import text
@@ -243,7 +244,11 @@ class RayCapture:
     async def _keep_state(
         self, step: StateStep, answer: Mapping[str, Any], completeness: Completeness, reason: str
     ) -> None:
+        """Written and noted, or neither: the manifest must never say another sum than the object has."""
         masked = redact_json(answer)
+        await unbroken(self._put_state(step, masked, completeness, reason))
+
+    async def _put_state(self, step: StateStep, masked: Any, completeness: Completeness, reason: str) -> None:
         body = json.dumps(masked, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "backslashreplace")
         sealed = await self._streaming.put_document(step.document, body + b"\n")
         artifact = artifact_of(step.document, ArtifactKind.RAY_STATE, sealed, reason=reason)

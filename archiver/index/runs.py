@@ -71,4 +71,5 @@ async def same_failures(connection: AsyncConnection, scope: Scope, fingerprint: 
         func.count(kind.c.rayjob_uid.distinct()).label("jobs"),
         func.min(kind.c.at).label("first_at"),
     )
-    return (await connection.execute(counted)).mappings().one()
+    row: RowMapping = (await connection.execute(counted)).mappings().one()
+    return row
