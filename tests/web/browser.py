@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, Request, async_playwright
 
 ARTIFACTS = Path(__file__).parents[2] / "test-artifacts"
 _AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
@@ -62,6 +62,12 @@ def _sentence(violation: dict[str, Any]) -> str:
     return f"{violation['id']}: {violation['help']} at {places}"
 
 
+def _note_failed(visited: Visit, request: Request) -> None:
+    """What the browser gives up because the page moves on has not failed."""
+    if request.failure != "net::ERR_ABORTED":
+        visited.wrong.append(f"{request.url} failed: {request.failure}")
+
+
 @asynccontextmanager
 async def visit(
     browser: Browser, *, width: int = 1440, theme: str = "light", script: bool = True
@@ -77,7 +83,7 @@ async def visit(
     visited = Visit(await context.new_page())
     visited.page.on("console", lambda message: visited.wrong.append(message.text) if message.type != "log" else None)
     visited.page.on("pageerror", lambda error: visited.wrong.append(str(error)))
-    visited.page.on("requestfailed", lambda request: visited.wrong.append(f"{request.url} failed"))
+    visited.page.on("requestfailed", lambda request: _note_failed(visited, request))
     try:
         yield visited
     finally:
