@@ -92,7 +92,10 @@ def configure_logging(level: str, form: Literal["auto", "text", "json"]) -> None
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()) if as_text else structlog.processors.JSONRenderer()
+        # never the variables of a frame, which other formatters print: they hold log text and tokens
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        if as_text
+        else structlog.processors.JSONRenderer()
     )
     if not as_text:
         shared.append(structlog.processors.format_exc_info)

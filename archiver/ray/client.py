@@ -161,13 +161,34 @@ def _state_path(what: str, job_id: str | None, only_failed: bool) -> str:
     return f"/api/v0/{what}?{urlencode(query)}"
 
 
+# Ray's own answers are nested less than ten deep
+_DEPTH = 100
+
+
 def _json_object(answer: HttpAnswer) -> Mapping[str, Any]:
     _raise_for_status(answer)
     try:
         body = json.loads(answer.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RayError(f"not JSON: {answer.body[:80]!r}") from error
+    if _is_too_deep(body):
+        raise RayError(f"JSON nested more than {_DEPTH} deep: {answer.body[:80]!r}")
     return body if isinstance(body, dict) else {"result": body}
+
+
+def _is_too_deep(body: object) -> bool:
+    """Level by level: what a hostile head nests must not end in a RecursionError of those that read it."""
+    level = [body] if isinstance(body, (dict, list)) else []
+    for _ in range(_DEPTH):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _unwrapped(body: Mapping[str, Any]) -> Mapping[str, Any]:

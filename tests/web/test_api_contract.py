@@ -59,7 +59,7 @@ def _ask(case: schemathesis.Case, url: str) -> Any:
 
 
 def _lists(operation: Any) -> set[str]:
-    """Parameters that may be given several times. A number for a list of texts is wrong only until it stands in an address."""
+    """Parameters that may be given several times. A number for a text is wrong only until it stands in an address."""
     return {each.name for each in operation.query if each.definition.get("schema", {}).get("type") == "array"}
 
 

@@ -258,3 +258,15 @@ async def test_a_dashboard_that_gives_nothing_of_a_file_that_had_bytes_is_no_ans
 
 async def answering_nothing(_request):
     return web.Response(body=b"")
+
+
+@pytest.mark.parametrize("depth", [150, 100_000])
+async def test_json_that_is_nested_without_end_is_an_error_of_ray(depth):
+    async def nested(_request):
+        return web.Response(text='{"a":' * depth + "1" + "}" * depth, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/api/jobs/{name}", nested)
+    async with served(app) as port, client(dashboard=port) as ray:
+        with pytest.raises(RayError, match=r"nested|not JSON"):
+            await ray.job(HEAD, "job-1")
