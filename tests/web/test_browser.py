@@ -1,14 +1,9 @@
 """Pages in a real Chromium: nothing goes wrong, nobody is shut out, and every view is kept as a picture."""
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from tests.web.browser import ARTIFACTS, chromium, visit
-from tests.web.sample_reader import SampleReader
-from tests.web.serving import application, serving
+from tests.web.browser import ARTIFACTS, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -31,18 +26,6 @@ PAGES = {
 }
 # the log's two thousand rows are judged once; the picture of its end is of the same rows
 _WHOLE = {"job", "job-without-verdict", "job-running", "job-lost", "health"}
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with serving(application(SampleReader())) as address:
-        yield address
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as started:
-        yield started
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,16 +1,15 @@
 """The page of a RayJob in a real Chromium: it follows a running job, opens lines in place, and leaves as one file."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.web import samples
-from tests.web.browser import ARTIFACTS, chromium, visit
+from tests.web.browser import ARTIFACTS, visit
 from tests.web.sample_reader import SampleReader
 from tests.web.serving import application, serving
 from web.deps import Viewer
@@ -35,12 +34,6 @@ def reader() -> SampleReader:
 def site(reader: SampleReader) -> Iterator[str]:
     with serving(application(reader)) as address:
         yield address
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as started:
-        yield started
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

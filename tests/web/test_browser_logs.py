@@ -1,14 +1,9 @@
 """The log viewer in a real Chromium: finding, jumping, folding, merging, times; each also without script."""
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.web.browser import ARTIFACTS, chromium, visit
-from tests.web.sample_reader import SampleReader
-from tests.web.serving import application, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -18,18 +13,6 @@ PAGES = {
     "log-folded": f"{LOG}?line=1812#L1812",
     "log-merged": f"{LOG}?line=1800&with=logs/head-ray-head.log&times=1#L1800",
 }
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with serving(application(SampleReader())) as address:
-        yield address
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as started:
-        yield started
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -20,7 +20,7 @@ from archiver.read.service import Reader
 from archiver.read.views import Scope
 from archiver.store.filesystem import FilesystemStore
 from tests.fakes.manifests import key_of, manifest, verdict
-from tests.web.browser import ARTIFACTS, chromium, visit
+from tests.web.browser import ARTIFACTS, visit
 from web.main import create_app
 from web.serve import WebServer
 
@@ -68,12 +68,6 @@ async def site(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
         await reader.people.decide(Scope.everything(), "oom", muted, now=NOW)
         server = await stack.enter_async_context(WebServer(create_app(reader), "127.0.0.1", 0))
         yield f"http://127.0.0.1:{server.port}"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as started:
-        yield started
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,14 +1,9 @@
 """Searching many logs in a real Chromium: what it will read, results as they come, cancel, and all of it without script."""
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from tests.web.browser import ARTIFACTS, Visit, chromium, visit
-from tests.web.sample_reader import SampleReader
-from tests.web.serving import application, serving
+from tests.web.browser import ARTIFACTS, Visit, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 PAGES = {"search": "/search", "search-found": "/search?q=Error&team=language", "search-nothing": "/search?q=nowhere"}
@@ -17,18 +12,6 @@ PAGES = {"search": "/search", "search-found": "/search?q=Error&team=language", "
 def wrong(visited: Visit) -> list[str]:
     """What went wrong; that a page has closed its stream is no failure."""
     return [each for each in visited.wrong if "/stream?" not in each and "/tail?" not in each]
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with serving(application(SampleReader())) as address:
-        yield address
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as started:
-        yield started
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
