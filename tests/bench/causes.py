@@ -1,7 +1,8 @@
 """How often the diagnosis is right, beside three baselines in the same run. Not a test: it prints, and judges nothing.
 
-`python -m tests.bench.causes [FOLDER…]` adds the cases of the folders given. Of the cases held out from rule writing
-only the figures are shown, never which ones were wrong: a rule written from them would make the figure worthless.
+`python -m tests.bench.causes [--no-held-out] [FOLDER…]` adds the cases of the folders given; while rules are being
+written, the set aside stays out of it. Of the cases held out from rule writing only the figures are shown, never which
+ones were wrong: a rule written from them would make the figure worthless.
 """
 
 import re
@@ -178,13 +179,16 @@ def ratio(part: int, whole: int) -> str:
     return f"{part / whole:6.1%} ({part}/{whole})" if whole else "   n/a (0/0)"
 
 
-def main(folders: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Print all sets."""
+    options = [argument for argument in arguments if argument.startswith("--")]
+    folders = [argument for argument in arguments if argument not in options]
     ruleset = load_ruleset()
     print(f"ruleset {ruleset.version}: {len(ruleset.rules)} rules, {len(ruleset.leaves)} leaves")
     for name in ("shared", "learn", *folders):
         show(name, score(load(CASES / name if "/" not in name else Path(name)), ruleset))
-    show("held-out", score(load(CASES / "held-out"), ruleset), is_held_out=True)
+    if "--no-held-out" not in options:
+        show("held-out", score(load(CASES / "held-out"), ruleset), is_held_out=True)
     show("recorded", score(recorded_cases(), ruleset))
     show_speed(ruleset)
 
