@@ -62,42 +62,46 @@ class Explainer:
 
     async def judge(self, explained: Explained) -> Mapping[str, Any]:
         """The verdict document, written nowhere. Raises what reading the logs raises; DataError where it takes too long."""
-        loop = asyncio.get_running_loop()
-        # a thread cannot be cancelled: it ends when it asks for more
-        is_over = threading.Event()
-        evidence = self._evidence(explained, _Pieces(loop, self._raw_log, explained.attempt_prefix, is_over))
-        try:
-            async with self._at_once, asyncio.timeout(_VERDICT_SECONDS):
-                verdict = await asyncio.to_thread(diagnose, evidence, self._ruleset)
-        except TimeoutError as error:
-            raise DataError(str(error) or "out of time") from error
-        finally:
-            is_over.set()
-        return verdict.to_json()
+        async with self._at_once:
+            return await judge(explained, self._ruleset, self._raw_log)
 
     async def keep(self, prefix: str, document: Mapping[str, Any]) -> None:
         """Writes a verdict beside the evidence that it is of; those of other rulesets stay."""
         key = keys.verdict_key(prefix, self.ruleset)
         await self._store.put(key, json.dumps(document, ensure_ascii=False, indent=1).encode())
 
-    def _evidence(self, explained: Explained, pieces: "_Pieces") -> Evidence:
-        logs = {
-            source: LogSource(
-                partial(pieces.of, name),
-                is_complete=name not in explained.incomplete,
-            )
-            for source, name in explained.logs.items()
-        }
-        return Evidence(
-            rayjob_status=redact_json(mapping(explained.rayjob, "status")),
-            rayjob_spec=redact_json(mapping(explained.rayjob, "spec")),
-            pods=tuple(redact_json(pod) for pod in explained.pods),
-            k8s_events=tuple(explained.events),
-            node_conditions=tuple(explained.nodes),
-            ray=_ray_facts(explained.ray),
-            logs=logs,
-            id=text(explained.rayjob, "metadata", "name"),
-        )
+
+async def judge(explained: Explained, ruleset: Ruleset, raw_log: RawLog) -> Mapping[str, Any]:
+    """The verdict document of some evidence. Raises what ``raw_log`` raises; DataError where it takes too long."""
+    loop = asyncio.get_running_loop()
+    # a thread cannot be cancelled: it ends when it asks for more
+    is_over = threading.Event()
+    evidence = _evidence(explained, _Pieces(loop, raw_log, explained.attempt_prefix, is_over))
+    try:
+        async with asyncio.timeout(_VERDICT_SECONDS):
+            verdict = await asyncio.to_thread(diagnose, evidence, ruleset)
+    except TimeoutError as error:
+        raise DataError(str(error) or "out of time") from error
+    finally:
+        is_over.set()
+    return verdict.to_json()
+
+
+def _evidence(explained: Explained, pieces: "_Pieces") -> Evidence:
+    logs = {
+        source: LogSource(partial(pieces.of, name), is_complete=name not in explained.incomplete)
+        for source, name in explained.logs.items()
+    }
+    return Evidence(
+        rayjob_status=redact_json(mapping(explained.rayjob, "status")),
+        rayjob_spec=redact_json(mapping(explained.rayjob, "spec")),
+        pods=tuple(redact_json(pod) for pod in explained.pods),
+        k8s_events=tuple(explained.events),
+        node_conditions=tuple(explained.nodes),
+        ray=_ray_facts(explained.ray),
+        logs=logs,
+        id=text(explained.rayjob, "metadata", "name"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

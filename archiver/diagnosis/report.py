@@ -1,6 +1,7 @@
 """What the command line prints of diagnoses and rules: parsed input in, text out. Not the commands themselves."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from archiver.diagnosis.engine import diagnose
@@ -8,7 +9,8 @@ from archiver.diagnosis.evidence import Evidence
 from archiver.diagnosis.examples import failures
 from archiver.diagnosis.loader import load_ruleset
 from archiver.diagnosis.ruleset import Rule, Ruleset
-from archiver.diagnosis.verdict import Citation, Verdict
+from archiver.diagnosis.shape import as_list, as_text, maps
+from archiver.diagnosis.verdict import Verdict
 from archiver.errors import UserError
 
 
@@ -17,42 +19,49 @@ def diagnose_cases(cases: Mapping[str, object], ruleset: Ruleset) -> list[Verdic
     verdicts = []
     for name, case in cases.items():
         evidence = Evidence.from_case(case)
-        verdicts.append(diagnose(evidence if evidence.id else _named(evidence, name), ruleset))
+        verdicts.append(diagnose(evidence if evidence.id else replace(evidence, id=name), ruleset))
     return verdicts
 
 
-def _named(evidence: Evidence, name: str) -> Evidence:
-    return Evidence(
-        evidence.rayjob_status, evidence.rayjob_spec, evidence.pods, evidence.k8s_events, evidence.node_conditions,
-        evidence.ray, evidence.workloads, evidence.logs, name,
-    )  # fmt: skip
+def verdict_text(document: Mapping[str, object]) -> str:
+    """A verdict's document (``Verdict.to_json``) for a person: the sentence, the proof, what to do, what was missing.
 
-
-def verdict_text(verdict: Verdict) -> str:
-    """A verdict for a person: the sentence, the proof, what to do, what was missing."""
-    lines = [f"{verdict.id or 'case'}: {verdict.cause} ({verdict.title}), {verdict.confidence:.0%} sure"]
-    lines.append(f"  {verdict.summary}")
-    lines.append(f"  Owner: {verdict.owner}")
-    lines += _block("Evidence", [_citation(citation) for citation in verdict.evidence])
-    lines += _block("Symptoms", [f"{symptom.text} (of {symptom.of})" for symptom in verdict.symptoms])
-    lines += _block("Other candidates", [f"{cause} {sure:.0%}" for cause, sure in verdict.candidates[1:]])
-    lines += _block("Missing", verdict.missing)
-    lines += _block("Notes", verdict.notes)
-    lines += _block("Next steps", verdict.next_steps)
-    lines += _block("Advice", [f"{item.setting}: {item.change} {item.why}" for item in verdict.advice])
-    lines.append(f"  More: {verdict.docs}   ruleset {verdict.ruleset}")
+    One of an older ruleset may lack keys that are newer than it.
+    """
+    lines = [f"{document.get('id') or 'case'}: {_headline(document)}"]
+    lines.append(f"  {as_text(document.get('summary'))}")
+    lines.append(f"  Owner: {as_text(document.get('owner'))}")
+    lines += _block("Evidence", [_citation(each) for each in maps(document.get("evidence"))])
+    lines += _block(
+        "Symptoms", [f"{each.get('text')} (of {each.get('of')})" for each in maps(document.get("symptoms"))]
+    )
+    others = list(maps(document.get("candidates")))[1:]
+    lines += _block("Other candidates", [f"{each.get('cause')} {_percent(each.get('confidence'))}" for each in others])
+    for title, key in (("Missing", "missing"), ("Notes", "notes"), ("Next steps", "next_steps")):
+        lines += _block(title, [as_text(each) for each in as_list(document.get(key))])
+    advice = maps(document.get("advice"))
+    lines += _block("Advice", [f"{each.get('setting')}: {each.get('change')} {each.get('why')}" for each in advice])
+    lines.append(f"  More: {as_text(document.get('docs'))}   ruleset {as_text(document.get('ruleset'))}")
     return "\n".join(lines)
+
+
+def _headline(document: Mapping[str, object]) -> str:
+    cause, title = as_text(document.get("cause")), as_text(document.get("title"))
+    return f"{cause} ({title}), {_percent(document.get('confidence'))} sure"
+
+
+def _percent(value: object) -> str:
+    return f"{value:.0%}" if isinstance(value, int | float) else "not"
 
 
 def _block(title: str, items: Sequence[str]) -> list[str]:
     return [f"  {title}:", *(f"    {item}" for item in items)] if items else []
 
 
-def _citation(citation: Citation) -> str:
-    place = f"{citation.source}:{citation.line}"
-    if citation.object:
-        place = f"{citation.object} {citation.field}"
-    return f"{place}  {citation.text.partition(chr(10))[0]}"
+def _citation(cited: Mapping[str, object]) -> str:
+    place = f"{cited.get('object')} {cited.get('field', '')}" if cited.get("object") else ""
+    place = place or f"{cited.get('source')}:{cited.get('line')}"
+    return f"{place}  {as_text(cited.get('text')).partition(chr(10))[0]}"
 
 
 def check_rules(directory: Path) -> tuple[str, bool]:

@@ -113,10 +113,15 @@ async def die(job: Operated, watched: Rig) -> Manifest:
 
 async def call(watched: Rig, database_url: str, rules: Path, *words: str) -> Result:
     """``archiver reprocess`` as a person calls it."""
+    return await call_main(watched, database_url, "reprocess", *words, rules_dir=str(rules))
+
+
+async def call_main(watched: Rig, database_url: str, *words: str, **settings: str) -> Result:
+    """``archiver`` on the archive of a rig."""
     secrets = {"s3_access_key": "archiver", "s3_secret_key": "archiver-secret", "database_url": database_url}
     plain = {name: str(getattr(watched.settings, name)) for name in ("home", "cluster", "store", "s3_endpoint")}
-    env = {f"ARCHIVER_{name.upper()}": value for name, value in (plain | secrets | {"rules_dir": str(rules)}).items()}
-    return await asyncio.to_thread(CliRunner().invoke, main, ["reprocess", *words], env=env)
+    env = {f"ARCHIVER_{name.upper()}": value for name, value in (plain | secrets | settings).items()}
+    return await asyncio.to_thread(CliRunner().invoke, main, list(words), env=env)
 
 
 async def test_a_changed_rule_is_told_then_written_and_kept_by_a_reindex(
@@ -170,6 +175,21 @@ async def test_the_same_rules_say_what_the_watcher_said(tmp_path: Path, database
         assert (report.judged, report.unchanged, report.findings) == (1, 1, ())
         (now,) = await watched.manifests(job.uid)
         assert now.verdict == made.verdict
+
+
+async def test_a_bundle_has_the_same_verdict_without_the_archive(
+    tmp_path: Path, database_url: str, engine: AsyncEngine, rules_dir: Path
+) -> None:
+    bundle = tmp_path / "train-attempt-1.zip"
+    async with rig(tmp_path, database_url) as watched:
+        job = Operated(watched.server)
+        made = await die(job, watched)
+        done = await call_main(watched, database_url, "download", "team-a/train", "--bundle", "--to", str(tmp_path))
+        assert done.stdout == f"{bundle}\n", done.output
+    alone = await asyncio.to_thread(CliRunner().invoke, main, ["diagnose", str(bundle), "--json"])
+    assert json.loads(alone.stdout) == made.verdict, alone.output
+    ruled = ["diagnose", str(bundle), "--json", "--rules", str(rules_dir)]
+    assert json.loads((await asyncio.to_thread(CliRunner().invoke, main, ruled)).stdout)["cause"] == "gpu-oom"
 
 
 # -- archives made by hand

@@ -213,7 +213,7 @@ def test_the_affected_thing_is_a_key_of_its_own(ruleset: Ruleset) -> None:
 
 def test_a_verdict_reads_as_text(ruleset: Ruleset) -> None:
     (verdict,) = diagnose_cases({"case-1": {"logs": {"worker": OOM}}}, ruleset)
-    text = verdict_text(verdict)
+    text = verdict_text(verdict.to_json())
     assert text.startswith("case-1: gpu-oom")
     assert f"worker:1  {OOM}" in text
     assert "docs/causes.md#gpu-oom" in text
