@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ from archiver import __version__
 from archiver.errors import ArchiverError, UserError
 
 if TYPE_CHECKING:
+    from archiver.collect.again import Again
     from archiver.commands import Doors, ReindexReport, ReprocessReport, ReprocessRequest, VerifyReport
+    from archiver.read.reprocess import Judge
     from archiver.read.service import Reader
     from archiver.read.views import AttemptView, JobView
     from archiver.runtime import Archive
@@ -81,11 +83,27 @@ async def _reindex() -> "ReindexReport":
         return await reindex(archive.store, archive.engine, prefix=archive.prefix)
 
 
-async def _reprocess(request: "ReprocessRequest") -> "ReprocessReport":
-    from archiver.runtime import reprocess_archive
+async def _reprocess(request: "ReprocessRequest", ray_address: str | None) -> "ReprocessReport":
+    from archiver.read.reprocess import reprocess
+    from archiver.runtime import archive_judge
 
     async with _open_archive() as archive:
-        return await reprocess_archive(_settings(), archive, request)
+        here = await archive_judge(_settings(), archive)
+        with _judge(here, ray_address) as judge:
+            return await reprocess(archive.store, archive.engine, judge, request, prefix=archive.prefix)
+
+
+def _judge(here: "Again", ray_address: str | None) -> "AbstractContextManager[Judge]":
+    """Who judges: this process, or a Ray cluster. Raises UserError where Ray is not installed."""
+    if ray_address is None:
+        return nullcontext(here)
+    try:
+        from archiver.commands.onray import ray_judge
+    except ImportError as error:
+        raise UserError(
+            f"--ray needs Ray, in the version of the cluster: pip install 'rayjob-archiver[ray]' ({error})"
+        ) from error
+    return ray_judge(here, ray_address)
 
 
 async def _report(reader: "Reader", view: "JobView", attempt: "AttemptView") -> bytes:

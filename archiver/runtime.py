@@ -42,7 +42,6 @@ from archiver.kube.transport import Transport
 from archiver.ports import Kind, ObjectStore
 from archiver.ray import RayClient
 from archiver.ray.routes import Routes
-from archiver.read.reprocess import ReprocessReport, ReprocessRequest, reprocess
 from archiver.read.service import Reader
 from archiver.settings import Settings
 from archiver.store.bucket import init_bucket
@@ -118,11 +117,10 @@ async def open_archive(settings: Settings, database_url: str) -> AsyncIterator[A
         yield Archive(store, prefix, engine, Reader(engine, store, prefix=prefix))
 
 
-async def reprocess_archive(settings: Settings, archive: Archive, request: ReprocessRequest) -> ReprocessReport:
-    """History judged again with the rules of the settings. Raises UserError for rules that are wrong."""
+async def archive_judge(settings: Settings, archive: Archive) -> Again:
+    """Judges history with the rules of the settings. Raises UserError for rules that are wrong."""
     ruleset = await asyncio.to_thread(load_ruleset, settings.rules_dir)
-    again = Again(ruleset, archive.store)
-    return await reprocess(archive.store, archive.engine, again, request, prefix=archive.prefix)
+    return Again(ruleset, archive.store)
 
 
 async def watch(settings: Settings, archive: Archive, status: WatcherStatus, *, access: Access | None = None) -> None:

@@ -18,6 +18,8 @@ from archiver.store.reader import LogReader
 class Again:
     """One for all attempts. ``judge`` raises the StoreError tree and DataError for evidence that is gone or damaged."""
 
+    at_once = 4  # reads overlap; the judging itself takes one core
+
     def __init__(self, ruleset: Ruleset, store: ObjectStore) -> None:
         self._store = store
         self._reader = LogReader(store, ZstdCodec())

@@ -22,7 +22,8 @@ class Doors:
     open_reader: Callable[[], AbstractAsyncContextManager[Reader]]
     verify: Callable[[], Awaitable[VerifyReport]]
     reindex: Callable[[], Awaitable[ReindexReport]]
-    reprocess: Callable[[ReprocessRequest], Awaitable[ReprocessReport]]
+    # the second argument is the address of a Ray cluster to judge on, None to judge here
+    reprocess: Callable[[ReprocessRequest, str | None], Awaitable[ReprocessReport]]
     setting_lines: Callable[[], Sequence[SettingLine]]
     # the page of an attempt as one file, for a bundle
     report: Callable[[Reader, JobView, AttemptView], Awaitable[bytes]]

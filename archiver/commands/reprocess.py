@@ -14,16 +14,21 @@ _CHANGES = ("FROM", "TO", "ATTEMPTS", "EXAMPLES")
 @click.option("--since", help="Only attempts that ended at this time or later: 24h, 7d or a date.")
 @click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 @click.option("--all", "is_all", is_flag=True, help="Also attempts that this ruleset has judged already.")
+@click.option("--ray", "ray_address", metavar="ADDRESS", help="Judge on this Ray cluster (`auto`, HOST:PORT, ray://…).")
 @output_option("table", "json", "yaml")
 @click.pass_obj
-def reprocess_command(doors: Doors, since: str | None, dry_run: bool, is_all: bool, form: str) -> None:
+def reprocess_command(
+    doors: Doors, since: str | None, dry_run: bool, is_all: bool, ray_address: str | None, form: str
+) -> None:
     """Judge archived attempts again with the rules of now. Evidence is never changed; running it again goes on."""
-    run(_reprocess(doors, since, form, is_all=is_all, is_dry_run=dry_run))
+    run(_reprocess(doors, form, since=since, ray_address=ray_address, is_all=is_all, is_dry_run=dry_run))
 
 
-async def _reprocess(doors: Doors, since: str | None, form: str, *, is_all: bool, is_dry_run: bool) -> int:
+async def _reprocess(
+    doors: Doors, form: str, *, since: str | None, ray_address: str | None, is_all: bool, is_dry_run: bool
+) -> int:
     request = ReprocessRequest(parse_moment(since, utc_now()), is_all=is_all, is_dry_run=is_dry_run)
-    report = await doors.reprocess(request)
+    report = await doors.reprocess(request, ray_address)
     if form == "table":
         rows = [(each.before, each.after, str(each.count), ", ".join(each.examples)) for each in report.changes]
         output.echo(output.table(_CHANGES, rows) if rows else "")

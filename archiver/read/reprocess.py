@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from archiver.core import keys
 from archiver.core.manifest import Manifest, ManifestState, to_json
-from archiver.errors import ArchiverError
+from archiver.errors import ArchiverError, UserError
 from archiver.index.engine import writing
 from archiver.index.verdicts import read_verdict
 from archiver.index.writes import lock, write_manifests
@@ -26,14 +26,19 @@ from archiver.read.bucket import Finding, batched, load_manifest, manifest_keys
 FINDINGS_KEPT = 10_000
 EXAMPLES = 3
 NO_VERDICT = "-"
-_AT_ONCE = 4
 
 
 class Judge(Protocol):
-    """Makes verdicts of archived evidence. ``judge`` raises what reading it raises, and writes nothing."""
+    """Makes verdicts of archived evidence. ``judge`` raises what reading it raises, and writes nothing.
+
+    ``at_once`` is how many attempts it can judge side by side.
+    """
 
     @property
     def ruleset(self) -> str: ...
+
+    @property
+    def at_once(self) -> int: ...
 
     async def judge(self, manifest: Manifest, prefix: str) -> Mapping[str, Any]: ...
 
@@ -81,7 +86,7 @@ async def reprocess(
 ) -> ReprocessReport:
     """Attempts that are still captured are the watcher's. Raises only where store or index cannot be listed or written."""
     work = _Reprocess(store, engine, judge, request)
-    async for batch in batched(manifest_keys(store, prefix), _AT_ONCE):
+    async for batch in batched(manifest_keys(store, prefix), judge.at_once):
         await work.redo(batch)
     return work.report()
 
@@ -140,6 +145,8 @@ class _Reprocess:
         """None for what cannot be read, which is noted, and for what was not asked for."""
         try:
             return await self._judged(key)
+        except UserError:
+            raise  # of all attempts alike: a setting, not this one's evidence
         except ArchiverError as error:
             self._find(Finding(key, str(error)))
         except Exception as error:  # our own mistake about one attempt must not keep the others from their verdict

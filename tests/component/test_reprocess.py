@@ -25,7 +25,7 @@ from archiver.index.writes import record
 from archiver.ports import ObjectStore
 from archiver.read.reindex import reindex
 from archiver.read.reprocess import CauseChange, ReprocessReport, ReprocessRequest, reprocess
-from archiver.runtime import reprocess_archive
+from archiver.runtime import archive_judge
 from archiver.store.filesystem import FilesystemStore
 from tests.component.operating import Operated
 from tests.component.watching import Rig, rig
@@ -171,7 +171,8 @@ async def test_the_same_rules_say_what_the_watcher_said(tmp_path: Path, database
     async with rig(tmp_path, database_url) as watched:
         job = Operated(watched.server)
         made = await die(job, watched)
-        report = await reprocess_archive(watched.settings, watched.archive, EVERYTHING)
+        judge = await archive_judge(watched.settings, watched.archive)
+        report = await reprocess(watched.store, engine, judge, EVERYTHING, prefix=watched.archive.prefix)
         assert (report.judged, report.unchanged, report.findings) == (1, 1, ())
         (now,) = await watched.manifests(job.uid)
         assert now.verdict == made.verdict

@@ -41,8 +41,8 @@ class Archive:
     async def reindex(self) -> ReindexReport:
         return ReindexReport(3, 3, 0, self.found)
 
-    async def reprocess(self, request: ReprocessRequest) -> ReprocessReport:
-        self.asked = request
+    async def reprocess(self, request: ReprocessRequest, ray_address: str | None) -> ReprocessReport:
+        self.asked, self.ray_address = request, ray_address
         changes = (CauseChange("user-exception", "missing-module", 2, ("ml-a/x attempt 1", "ml-b/\x1by attempt 2")),)
         dry, found = request.is_dry_run, self.found
         return ReprocessReport("9-ab", dry, 5, 3, 4, len(found), changes, found)
