@@ -30,6 +30,7 @@ HOMES = {
     "jinja2": ("web",),
     "uvicorn": ("web",),
     "click": ("archiver/cli.py", "archiver/commands"),
+    "ray": ("archiver/commands/onray.py",),
     "prometheus_client": ("archiver/telemetry.py",),
     "pydantic_settings": ("archiver/settings.py",),
     "hyperscan": ("archiver/core/prefilter.py", "archiver/core/search.py", "archiver/diagnosis/scanner.py"),

@@ -18,7 +18,7 @@ _CHANGES = ("FROM", "TO", "ATTEMPTS", "EXAMPLES")
 @output_option("table", "json", "yaml")
 @click.pass_obj
 def reprocess_command(
-    doors: Doors, since: str | None, dry_run: bool, is_all: bool, ray_address: str | None, form: str
+    doors: Doors, *, since: str | None, dry_run: bool, is_all: bool, ray_address: str | None, form: str
 ) -> None:
     """Judge archived attempts again with the rules of now. Evidence is never changed; running it again goes on."""
     run(_reprocess(doors, form, since=since, ray_address=ray_address, is_all=is_all, is_dry_run=dry_run))
