@@ -8,14 +8,14 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from archiver import __version__
-from archiver.errors import ArchiverError, UserError
+from archiver.errors import ArchiverError, DatabaseUnavailable, UserError
 
 if TYPE_CHECKING:
     from archiver.collect.again import Again
@@ -231,17 +231,18 @@ def web(host: str | None, port: int | None) -> None:
 
 
 async def _web(settings: "Settings") -> int:
+    from archiver.index.revision import check_revision
     from archiver.runtime import open_archive
     from archiver.sandbox.embedded import require_url
     from web.main import create_app
     from web.serve import WebServer
 
-    async with (
-        open_archive(settings, require_url(settings)) as archive,
-        WebServer(create_app(archive.reader), settings.host, settings.port) as server,
-    ):
-        _say(f"serving {server.url}")
-        await asyncio.Event().wait()
+    async with open_archive(settings, require_url(settings)) as archive:
+        with suppress(DatabaseUnavailable):  # it may come later, and /readyz says so meanwhile
+            await check_revision(archive.engine)
+        async with WebServer(create_app(archive.reader), settings.host, settings.port) as server:
+            _say(f"serving {server.url}")
+            await asyncio.Event().wait()
     return 0
 
 

@@ -106,6 +106,12 @@ class DatabaseUnavailable(DatabaseError):
     retryable: ClassVar[bool] = True
 
 
+class DatabaseOutdated(DatabaseError):
+    """The tables are not those of this release. Retried slowly: somebody migrates, and all goes on."""
+
+    retryable: ClassVar[bool] = True
+
+
 class SpoolFull(ArchiverError):
     """The spool's limit is reached and the store does not take anything: capture waits."""
 

@@ -29,7 +29,8 @@ from archiver.core import keys
 from archiver.core.manifest import Manifest
 from archiver.diagnosis import Ruleset, load_ruleset
 from archiver.errors import KubeError
-from archiver.index.engine import open_engine, ping, writing
+from archiver.index.engine import open_engine, writing
+from archiver.index.revision import check_revision
 from archiver.index.writes import write_manifests
 from archiver.kube.access import Access, find_access
 from archiver.kube.discovery import kuberay_version, server_version
@@ -209,7 +210,7 @@ class _Work:
         return Pings(
             {
                 _STORE: lambda: archive.store.head(probe),
-                "the index": lambda: ping(archive.engine),
+                "the index": lambda: check_revision(archive.engine),
                 "the API server": lambda: server_version(self._transport),
             }
         )

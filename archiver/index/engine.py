@@ -8,11 +8,14 @@ import psycopg
 from sqlalchemy import URL, exc, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from archiver.errors import DatabaseError, DatabaseUnavailable, UserError
+from archiver.errors import DatabaseError, DatabaseOutdated, DatabaseUnavailable, UserError
 
 # SQLSTATEs after which the same statement may succeed: deadlock, serialisation, lock or statement timeout, shutdown,
 # too many connections, read-only during a fail-over.
 _RETRYABLE = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "53300", "25006"})
+# A table, a column or a function that this release knows and the database does not.
+_OUTDATED = frozenset({"42P01", "42703", "42883"})
+MIGRATE = "run `archiver migrate` to bring it to the tables of this release"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def _options(limits: Limits) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Foreign database errors become DatabaseUnavailable (try again) or DatabaseError (do not)."""
+    """Foreign database errors become DatabaseUnavailable (try again), DatabaseOutdated (migrate) or DatabaseError."""
     try:
         yield
     except exc.DBAPIError as error:
@@ -98,6 +101,8 @@ def _translation(error: exc.DBAPIError) -> DatabaseError:
         return DatabaseUnavailable(f"the database cannot answer now: {text}")
     if state is None and isinstance(cause, psycopg.OperationalError):
         return DatabaseUnavailable(f"the database cannot be reached: {text}")
+    if state in _OUTDATED:
+        return DatabaseOutdated(f"the database is older than this release ({text}): {MIGRATE}")
     return DatabaseError(f"the database refused a statement: {text}")
 
 
@@ -108,12 +113,6 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         async with engine.connect() as plain:
             connection = await plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
-
-
-async def ping(engine: AsyncEngine) -> None:
-    """Asks for nothing. Raises DatabaseError where Postgres does not answer."""
-    async with reading(engine) as connection:
-        await connection.exec_driver_sql("SELECT 1")
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ a migration must not stand in the way of the writers behind it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from alembic import command
 from alembic.config import Config
@@ -24,9 +25,13 @@ LOCK_SECONDS = 10.0
 
 def head() -> str:
     """The revision that this release needs."""
-    found = ScriptDirectory.from_config(_config()).get_current_head()
-    assert found is not None
-    return found
+    return revisions()[0]
+
+
+@cache
+def revisions() -> tuple[str, ...]:
+    """All that this release knows, the newest first."""
+    return tuple(each.revision for each in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
 def current(url: str) -> str | None:

@@ -5,13 +5,13 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from archiver.errors import ArchiverError
 from archiver.index.captures import Captures, count_captures
 from archiver.index.engine import reading
 from archiver.index.filters import Scope
+from archiver.index.revision import check_revision
 from archiver.ports import ObjectStore
 from archiver.read.views import Check, HealthView
 
@@ -24,7 +24,9 @@ _NOTHING = Captures(0, 0, 0, 0, 0, None, None, None, None)
 async def check_all(engine: AsyncEngine, store: ObjectStore, *, prefix: str) -> tuple[Check, ...]:
     """Both at once, each within CHECK_SECONDS."""
     probe = f"{prefix}/{_PROBE_KEY}".lstrip("/")
-    database, bucket = await asyncio.gather(_check("index", _ping(engine)), _check("bucket", store.head(probe)))
+    database, bucket = await asyncio.gather(
+        _check("index", check_revision(engine)), _check("bucket", store.head(probe))
+    )
     return database, bucket
 
 
@@ -50,11 +52,6 @@ async def health_view(engine: AsyncEngine, store: ObjectStore, scope: Scope, *, 
         newest_capture=captures.newest,
         versions={"archiver": version("rayjob-archiver")},
     )
-
-
-async def _ping(engine: AsyncEngine) -> None:
-    async with reading(engine) as connection:
-        await connection.execute(text("SELECT 1 FROM rayjobs LIMIT 1"))
 
 
 async def _check(name: str, step: Awaitable[object]) -> Check:

@@ -83,13 +83,8 @@ def downgrade() -> None:
     op.execute("DROP FUNCTION count_attempts()")
     for table in ("group_decisions", "feedback", "group_days", "attempt_days"):
         op.drop_table(table)
-    for index in ("ix_rayjobs_gpu_seconds", "ix_rayjobs_fingerprint_at", "ix_rayjobs_images", "ix_rayjobs_name_grams"):
-        op.drop_index(index, "rayjobs")
     for column in ("fingerprint", "images", "name_grams"):
         op.drop_column("rayjobs", column)
-    op.drop_index("ix_attempts_at", "attempts")
-    op.drop_index("ix_attempts_incomplete", "attempts")
-    op.drop_index("ix_attempts_fingerprint_at", "attempts")
     op.create_index(
         "ix_attempts_fingerprint", "attempts", ["fingerprint"], postgresql_where=sa.text("fingerprint IS NOT NULL")
     )
@@ -186,30 +181,7 @@ def _fill() -> None:
 
 
 def _index() -> None:
-    op.create_index("ix_attempts_at", "attempts", [sa.literal_column("at DESC")])
-    op.create_index(
-        "ix_attempts_incomplete",
-        "attempts",
-        [sa.literal_column("at DESC")],
-        postgresql_where=sa.text("completeness <> 'complete'"),
-    )
-    op.create_index(
-        "ix_attempts_fingerprint_at",
-        "attempts",
-        ["fingerprint", sa.literal_column("at DESC")],
-        postgresql_where=sa.text("fingerprint IS NOT NULL"),
-    )
-    op.create_index(
-        "ix_rayjobs_fingerprint_at",
-        "rayjobs",
-        ["fingerprint", sa.literal_column("at DESC"), sa.literal_column("uid DESC")],
-        postgresql_where=sa.text("fingerprint IS NOT NULL"),
-    )
-    op.create_index(
-        "ix_rayjobs_gpu_seconds", "rayjobs", [sa.literal_column("gpu_seconds DESC"), sa.literal_column("uid DESC")]
-    )
-    op.create_index("ix_rayjobs_images", "rayjobs", ["images"], postgresql_using="gin")
-    op.create_index("ix_rayjobs_name_grams", "rayjobs", ["name_grams"], postgresql_using="gin")
+    """Those on tables that this revision made. Those on the large ones come with the next, without a lock."""
     op.create_index("ix_group_days_day", "group_days", ["day"])
     op.create_index("ix_group_days_fingerprint_first_at", "group_days", ["fingerprint", "first_at"])
 

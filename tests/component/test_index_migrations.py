@@ -124,3 +124,38 @@ async def _derived(engine: AsyncEngine) -> dict[str, list[str]]:
     )
     async with reading(engine) as connection:
         return {str(each): sorted(map(repr, (await connection.execute(each)).all())) for each in asked}
+
+
+async def test_large_tables_are_indexed_while_others_write(empty_url: str) -> None:
+    """A build that is not concurrent waits for the writer before it, and all writers after it wait for the build."""
+    await asyncio.to_thread(migrate.upgrade, empty_url, "0002")
+    engine, plain = open_engine(empty_url), empty_url.replace("+psycopg", "")
+    try:
+        await record(engine, manifest("uid-1"), "k")
+        with psycopg.connect(plain) as busy:
+            busy.execute("LOCK TABLE attempts IN ROW EXCLUSIVE MODE")
+            building = asyncio.create_task(asyncio.to_thread(migrate.upgrade, empty_url))
+            await asyncio.to_thread(_wait_for_build, plain)
+            assert await record(engine, manifest("uid-2"), "k")
+        await building
+    finally:
+        await engine.dispose()
+    assert migrate.current(empty_url) == migrate.head()
+
+
+def test_an_index_that_was_cut_off_halfway_is_built_anew(empty_url: str) -> None:
+    migrate.upgrade(empty_url, "0002")
+    with psycopg.connect(empty_url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("CREATE INDEX ix_attempts_at ON attempts (at DESC)")
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_attempts_at'::regclass")
+        migrate.upgrade(empty_url)
+        found = connection.execute("SELECT count(*) FROM pg_index WHERE NOT indisvalid").fetchone()
+    assert found == (0,)
+
+
+def _wait_for_build(url: str) -> None:
+    """Until the build of an index waits for a writer."""
+    asked = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX%' AND wait_event_type = 'Lock'"
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(asked).fetchone() is None:
+            pass
