@@ -86,7 +86,12 @@ class SandboxCluster:
         key = (group, resource.plural)
         if key not in self._tables:
             stored_as = self.catalogue.by_plural(resource.plural, group=group) or resource
-            self._tables[key] = ObjectTable(stored_as, self._next_version, history_limit=self._history_limit)
+            self._tables[key] = ObjectTable(
+                stored_as,
+                self._next_version,
+                history_limit=self._history_limit,
+                removed=self._forget_pod if key == ("", "pods") else None,
+            )
         return self._tables[key]
 
     def _next_version(self) -> int:
@@ -152,11 +157,7 @@ class SandboxCluster:
         return self._delete(self._resource(plural), (namespace, name), grace_seconds=0).object
 
     def _delete(self, resource: Resource, key: Key, *, grace_seconds: int) -> Stored:
-        table = self.table(resource)
-        stored = table.delete(key, grace_seconds=grace_seconds)
-        if resource.plural == "pods" and table.get(key) is None:
-            self._forget_pod(stored.object)
-        return stored
+        return self.table(resource).delete(key, grace_seconds=grace_seconds)
 
     def delete_as_user(self, resource: Resource, key: Key, *, grace_seconds: int | None) -> Stored:
         """What DELETE over HTTP does: pods take their time to die, and what an object owns follows it."""
@@ -253,6 +254,7 @@ class SandboxCluster:
         return log
 
     def _forget_pod(self, pod: JsonObject) -> None:
+        """However it went: its logs end for whoever follows them, and what ran in it answers no more."""
         uid, key = pod["metadata"]["uid"], (pod["metadata"]["namespace"], pod["metadata"]["name"])
         for run in [run for run in self._logs if run.pod_uid == uid]:
             self._logs.pop(run).remove()

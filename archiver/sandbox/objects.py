@@ -50,10 +50,18 @@ class TableChange:
 
 
 class ObjectTable:
-    """The objects of one storage resource, and their history."""
+    """The objects of one storage resource, and their history. ``removed`` is told of every object that goes."""
 
-    def __init__(self, resource: Resource, next_version: Callable[[], int], *, history_limit: int) -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        next_version: Callable[[], int],
+        *,
+        history_limit: int,
+        removed: Callable[[JsonObject], None] | None = None,
+    ) -> None:
         self.resource = resource
+        self._removed = removed
         self.signal = Signal()
         self._next_version = next_version
         self._objects: dict[Key, Stored] = {}
@@ -147,6 +155,8 @@ class ObjectTable:
         fresh = copy.deepcopy(last)
         gone = self._stamped(key, fresh)
         self._record(TableChange(gone.version, "DELETED", gone, before))
+        if self._removed is not None:
+            self._removed(fresh)
         return gone
 
     def _commit(self, change: str, key: Key, fresh: JsonObject) -> Stored:

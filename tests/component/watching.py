@@ -82,12 +82,16 @@ class Rig:
 
     async def manifests(self, uid: str) -> list[Manifest]:
         """Of a RayJob, as the store has them, by number."""
-        found = []
-        async for entry in self.store.list(f"{self.archive.prefix}/{keys.LAYOUT}/".lstrip("/")):
-            if f"/{uid}/" in entry.key and entry.key.endswith("/manifest.json"):
-                body = await self.store.get(entry.key)
-                found += [from_json(body)] if body else []
+        found = [manifest async for manifest in self.every_manifest(f"/{uid}/")]
         return sorted(found, key=lambda manifest: manifest.attempt.number)
+
+    async def every_manifest(self, part: str = "") -> AsyncIterator[Manifest]:
+        """Those in the store whose keys have a part."""
+        async for entry in self.store.list(f"{self.archive.prefix}/{keys.LAYOUT}/".lstrip("/")):
+            if part in entry.key and entry.key.endswith("/manifest.json"):
+                body = await self.store.get(entry.key)
+                if body:
+                    yield from_json(body)
 
     async def archived(self, uid: str, number: int = 1, *, seconds: float = DEADLINE_SECONDS) -> Manifest:
         """Waits for an attempt's final manifest."""

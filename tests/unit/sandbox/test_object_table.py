@@ -1,9 +1,11 @@
 """The object table: versions, history, finalizers, merge patches."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from archiver.sandbox.jsontypes import JsonObject
 from archiver.sandbox.objects import ObjectTable, merge_patched
 from archiver.sandbox.resources import RESOURCES
 from archiver.sandbox.status import ApiRefusal
@@ -12,9 +14,9 @@ POD = next(resource for resource in RESOURCES if resource.plural == "pods")
 KEY = ("n", "a")
 
 
-def table(*, history_limit: int = 100) -> ObjectTable:
+def table(*, history_limit: int = 100, removed: Callable[[JsonObject], None] | None = None) -> ObjectTable:
     counter = iter(range(1, 10_000))
-    return ObjectTable(POD, lambda: next(counter), history_limit=history_limit)
+    return ObjectTable(POD, lambda: next(counter), history_limit=history_limit, removed=removed)
 
 
 def pod(**metadata: Any) -> dict[str, Any]:
@@ -121,3 +123,16 @@ def test_the_json_of_a_list_item_has_no_kind() -> None:
 )
 def test_merges_as_rfc_7386_shows(target: Any, patch: Any, merged: Any) -> None:
     assert merge_patched(target, patch) == merged
+
+
+def test_every_way_to_go_is_told() -> None:
+    gone: list[str] = []
+    pods = table(removed=lambda last: gone.append(last["metadata"]["name"]))
+    pods.create(pod())
+    pods.delete(KEY, grace_seconds=0)
+    assert gone == ["a"]
+    pods.create(pod(name="held", finalizers=["batch.kubernetes.io/job-tracking"]))
+    pods.delete(("n", "held"), grace_seconds=0)
+    assert gone == ["a"]
+    pods.replace(("n", "held"), pod(name="held"))
+    assert gone == ["a", "held"]
