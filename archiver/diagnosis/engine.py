@@ -101,10 +101,12 @@ class _Case:
         """The job did its work: no cause. Faults on the way are told as recovered."""
         leaf = self._ruleset.leaf(NO_FAILURE)
         faults = [item.leaf.id for item in [*self._candidates, *over] if item.leaf.id != NO_FAILURE]
+        ends = [s for s in self._found.signals if s.rule.leaf == NO_FAILURE]
         clears = [s for s in self._found.signals if s.rule.role is Role.PROGRESS and s.rule.leaf in faults]
         recovered = f" Recovered on the way: {', '.join(faults[:3])}." if faults else ""
         return self._verdict(
-            leaf=leaf, sure=sure, owner="none", summary=f"{leaf.summary}{recovered}", citations=_cite(clears), candidates=[],
+            leaf=leaf, sure=sure, owner="none", summary=f"{leaf.summary}{recovered}", citations=_cite([*ends, *clears]),
+            candidates=[],
             print_of=None, missing=[], notes=[], contributors=faults[:3],
         )  # fmt: skip
 

@@ -6,7 +6,8 @@ from archiver.diagnosis.facts import Fact
 from archiver.diagnosis.lines import clean
 from archiver.diagnosis.ruleset import Rule, Ruleset, matched, without_hints
 from archiver.diagnosis.shape import as_map, as_text
-from archiver.diagnosis.signals import fact_hits
+from archiver.diagnosis.signals import fact_hits, frames_hit
+from archiver.diagnosis.traceback import Trace, TraceReader
 
 
 def failures(ruleset: Ruleset) -> Iterator[str]:
@@ -26,11 +27,20 @@ def hits(ruleset: Ruleset, rule: Rule, example: object) -> bool:
         fact = _fact(as_map(example))
         return fact_hits(rule, fact)
     raw = as_text(example).encode()
+    if rule.frames:
+        return any(frames_hit(rule, trace) for trace in _traces(raw))
     if rule not in ruleset.progress and not any(
         ruleset.scanned[number] is rule for number, _end in ruleset.scanner.scan(raw)
     ):
         return False
     return matched(rule, without_hints(ruleset.hints, clean(raw).text)) is not None
+
+
+def _traces(raw: bytes) -> Iterator[Trace]:
+    reader = TraceReader()
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        yield from reader.feed(number, clean(line))
+    yield from reader.flush()
 
 
 def _fact(example: Mapping[str, object]) -> Fact:

@@ -21,7 +21,7 @@ FACT_FIELDS = ("kind", "field", "reason", "text", "object", "role")
 _FILE_KEYS = {"category", "leaves", "rules", "hints"}
 _LEAF_KEYS = {"title", "owner", "tier", "summary", "next_steps", "yields_to", "needs", "rules"}
 _RULE_KEYS = {"id", "leaf", "role", "strength", "patterns", "facts", "sources", "unless", "suggests", "symptom_of"} | {
-    "owner", "tier", "entity", "versions", "wants", "hits", "misses",
+    "frames", "owner", "tier", "entity", "versions", "wants", "hits", "misses",
 }  # fmt: skip
 LINE_KEY = "__line__"
 
@@ -92,12 +92,13 @@ def build_ruleset(texts: Sequence[tuple[str, str]]) -> Ruleset:
         scanner=scanner.build(filters),
         scanned=scanned,
         progress=progress,
+        framed=tuple(rule for rule in rules if rule.frames),
     )
 
 
 def _filters(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], list[str]]:
     """For each pattern its rule, and the text for the scanner."""
-    chosen = [rule for rule in rules if rule.role is not Role.PROGRESS or rule.leaf]
+    chosen = [rule for rule in rules if (rule.role is not Role.PROGRESS or rule.leaf) and not rule.frames]
     pairs = [(rule, filter_text(pattern.pattern)) for rule in chosen for pattern in rule.patterns]
     return tuple(rule for rule, _text in pairs), [text for _rule, text in pairs]
 
@@ -156,6 +157,7 @@ def _add_rule(file: "_Reader", entry: Mapping[str, object], leaf_id: str, parts:
         where=where,
         patterns=tuple(file.pattern(entry, text) for text in file.texts(entry, "patterns")),
         facts=tuple(_fact_match(file, entry, fact) for fact in file.mappings(entry, "facts")),
+        frames=tuple(file.pattern(entry, text) for text in file.texts(entry, "frames")),
         sources=frozenset(file.texts(entry, "sources")),
         unless=tuple(file.pattern(entry, text) for text in file.texts(entry, "unless")),
         suggests=file.texts(entry, "suggests"),
@@ -187,6 +189,10 @@ def _fact_match(file: "_Reader", entry: Mapping[str, object], fact: Mapping[str,
 def _checked(file: "_Reader", entry: Mapping[str, object], rule: Rule) -> Rule:
     if not rule.patterns and not rule.facts:
         file.fail(entry, rule.id, "it has neither patterns nor facts")
+    if rule.frames and (rule.facts or not rule.patterns or rule.role is not Role.ROOT):
+        file.fail(
+            entry, rule.id, "with `frames` it must be a root with patterns for the exception's line, without facts"
+        )
     if not rule.examples.hits or not rule.examples.misses:
         file.fail(entry, rule.id, "it needs at least one example under `hits` and one under `misses`")
     return rule

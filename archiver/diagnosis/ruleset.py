@@ -61,7 +61,11 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One signature, the same as no other. `suggests` are the leaves that a cascade may come from, likeliest first."""
+    """One signature, the same as no other. `suggests` are the leaves that a cascade may come from, likeliest first.
+
+    With `frames` it speaks of tracebacks alone: of one whose root fits a pattern and was raised in a library whose
+    files fit, where no line of its own tells more.
+    """
 
     id: str
     leaf: str
@@ -71,6 +75,7 @@ class Rule:
     where: str
     patterns: tuple[re.Pattern[str], ...] = ()
     facts: tuple[FactMatch, ...] = ()
+    frames: tuple[re.Pattern[str], ...] = ()
     sources: frozenset[str] = frozenset()
     unless: tuple[re.Pattern[str], ...] = ()
     suggests: tuple[str, ...] = ()
@@ -101,6 +106,7 @@ class Ruleset:
     scanner: Scanner
     scanned: tuple[Rule, ...] = field(repr=False)
     progress: tuple[Rule, ...] = ()
+    framed: tuple[Rule, ...] = ()
 
     def leaf(self, leaf_id: str) -> Leaf:
         """The leaf of that id; `unknown` for one that is not there."""

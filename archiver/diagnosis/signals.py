@@ -193,6 +193,16 @@ def fact_matches(condition: FactMatch, fact: Fact) -> bool:
     return all(pattern.search(getattr(fact, name)) for name, pattern in condition.conditions)
 
 
+def frames_hit(rule: Rule, trace: Trace) -> bool:
+    """Whether a traceback's root fits a rule for frames: raised in that library, with an exception of that kind."""
+    depth = next((at for at, frame in enumerate(reversed(trace.root.frames)) if frame.is_app), len(trace.root.frames))
+    of_library = trace.root.frames[len(trace.root.frames) - depth :]
+    is_there = any(
+        pattern.search(f"{frame.file}, in {frame.function}") for pattern in rule.frames for frame in of_library
+    )
+    return is_there and matched(rule, trace.root.headline) is not None
+
+
 class _SourceReader:
     """One pass over one source."""
 

@@ -52,6 +52,11 @@ class Raised:
         """The type without its module."""
         return self.type.partition("(")[0].rpartition(".")[2]
 
+    @property
+    def headline(self) -> str:
+        """The line that Python printed: the type, and the first line of the message."""
+        return f"{self.type}: {self.message.partition(chr(10))[0]}" if self.message else self.type
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -119,6 +124,8 @@ class TraceReader:
             if is_start(text):
                 ignored = text.lstrip().startswith(IGNORED)
                 self._open[line.who] = _Open(line.who, number, line.time, fed_line=number, is_ignored=ignored)
+                if found := _FRAME.match(text):
+                    _add_frame(self._open[line.who], found)
         else:
             current.fed_line = number
             yield from self._step(current, number, line, text, is_separator)
@@ -184,8 +191,13 @@ class TraceReader:
 
 
 def is_start(text: str) -> bool:
-    """Whether a line begins a traceback: Python's header, Ray's, or the word that what follows is ignored."""
-    return MARKER in text or text.lstrip().startswith(IGNORED) or bool(_RAY_HEADER.search(text))
+    """Whether a line begins a traceback: Python's header, Ray's, the word that what follows is ignored, or a frame.
+
+    A frame begins one whose header was cut off, as by the 20,000 characters that Ray keeps of a driver's log.
+    """
+    if MARKER in text or text.lstrip().startswith(IGNORED) or _RAY_HEADER.search(text):
+        return True
+    return bool((frame := _FRAME.match(text)) and frame["function"])
 
 
 def _without_group(text: str) -> tuple[str, bool]:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from archiver.diagnosis.ruleset import Leaf, Role, Rule, Ruleset, Strength
-from archiver.diagnosis.signals import Found, Place, Signal, source_kind
+from archiver.diagnosis.signals import Found, Place, Signal, frames_hit, source_kind
 from archiver.diagnosis.traceback import Raised, Trace
 
 GENERIC = "user-exception"
 NO_FAILURE = "none"
+AFTERMATH = "collective-timeout"
 PLAIN_EXIT_RULE = "driver-exit-plain"
 USER_TIER = 5
 EXCEPTION_RULE = "exception-line"
@@ -109,15 +110,24 @@ def _by_chain(signals: list[Signal], found: Found, ruleset: Ruleset) -> list[Wei
     of_user = {leaf.id for leaf in ruleset.leaves.values() if leaf.tier == USER_TIER}
     weighed = {id(signal): Weighed(signal, int(signal.rule.strength)) for signal in signals}
     extra: list[Weighed] = []
-    rules = (ruleset.rule(EXCEPTION_RULE), ruleset.rule(RAY_RULE))
+    rules = _OfTraces(ruleset.rule(EXCEPTION_RULE), ruleset.rule(RAY_RULE), ruleset.framed)
     for place, trace in found.traces:
         if _is_of_job_supervisor(trace):
             _take_from_user(trace, at[place.key], weighed, of_user)
-            if rules[1] and _is_ray_internal(trace):
-                extra.extend(_custom(place, trace, rules[1], Strength.MEDIUM))
+            if rules.of_ray and _is_ray_internal(trace):
+                extra.extend(_custom(place, trace, rules.of_ray, Strength.MEDIUM))
         else:
             extra.extend(_weigh_trace(place, trace, at[place.key], weighed, rules))
     return [*weighed.values(), *extra]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTraces:
+    """The rules that a traceback itself may give a signal of."""
+
+    general: Rule | None
+    of_ray: Rule | None
+    framed: tuple[Rule, ...]
 
 
 def _weigh_trace(
@@ -125,7 +135,7 @@ def _weigh_trace(
     trace: Trace,
     signals: list[Signal],
     weighed: dict[int, Weighed],
-    rules: tuple[Rule | None, Rule | None],
+    rules: _OfTraces,
 ) -> Iterable[Weighed]:
     inside = [
         (index, signal) for index, raised in enumerate(trace.chain) for signal in signals if _covers(raised, signal)
@@ -148,21 +158,28 @@ def _weigh_trace(
         for _index, signal in generic:
             weighed[id(signal)] = Weighed(signal, 0, "a more exact rule holds")
         return
+    if rule := next((rule for rule in rules.framed if _is_framed(rule, place, trace)), None):
+        weighed.update({id(signal): Weighed(signal, 0, "a more exact rule holds") for _index, signal in generic})
+        yield from _custom(place, trace, rule, rule.strength)
+        return
     for index, signal in generic:
         is_root = index == root_index
         strength = min(int(signal.rule.strength) + (1 if trace.app_frames else 0), int(Strength.STRONG))
         weighed[id(signal)] = Weighed(signal, strength if is_root else 0, "" if is_root else "wrapped")
-    general, of_ray = rules
-    if of_ray and _is_ray_internal(trace):
-        yield from _custom(place, trace, of_ray, Strength.MEDIUM)
-    if general and not any(index == root_index for index, _signal in generic):
-        yield from _custom(place, trace, general, Strength.MEDIUM if trace.app_frames else Strength.WEAK)
+    if rules.of_ray and _is_ray_internal(trace):
+        yield from _custom(place, trace, rules.of_ray, Strength.MEDIUM)
+    if rules.general and not any(index == root_index for index, _signal in generic):
+        yield from _custom(place, trace, rules.general, Strength.MEDIUM if trace.app_frames else Strength.WEAK)
+
+
+def _is_framed(rule: Rule, place: Place, trace: Trace) -> bool:
+    return (not rule.sources or place.kind in rule.sources) and frames_hit(rule, trace)
 
 
 def _is_of_job_supervisor(trace: Trace) -> bool:
     """Whether Ray's own submission code raised it: it stumbles over a driver's output that is no UTF-8, for one."""
     files = [frame.file for frame in trace.root.frames]
-    return not trace.app_frames and any("/ray/dashboard/modules/job/" in file for file in files)
+    return not trace.app_frames and any(_JOB_CODE.search(file) for file in files)
 
 
 def _take_from_user(trace: Trace, signals: list[Signal], weighed: dict[int, Weighed], of_user: set[str]) -> None:
@@ -183,13 +200,14 @@ def _is_ray_internal(trace: Trace) -> bool:
     )
 
 
+_JOB_CODE = re.compile(r"/ray/dashboard/modules/job/(?!sdk|cli)")
 _RAY_CODE = re.compile(r"/ray/(?!serve/_private/replica|util/client)\w+/")
 
 
 def _custom(place: Place, trace: Trace, rule: Rule, strength: Strength) -> Iterable[Weighed]:
     """A signal made of a traceback's root; symptom types of the rule's exclusions give none."""
     raised = trace.root
-    text = f"{raised.type}: {raised.message.partition(chr(10))[0]}" if raised.message else raised.type
+    text = raised.headline
     if any(exclusion.search(text) for exclusion in rule.unless):
         if place.kind != "driver" or not _is_raised_by_user(trace):
             return
@@ -323,7 +341,7 @@ def _explain(candidates: list[Candidate]) -> list[Candidate]:
 def _winner(candidate: Candidate, present: Mapping[str, Candidate]) -> str:
     for leaf_id in candidate.leaf.yields_to:
         other = present.get(leaf_id)
-        if other and other.strength >= min(candidate.strength, Strength.MEDIUM) and not _came_before(candidate, other):
+        if other and other.strength >= _needed(candidate, other) and not _came_before(candidate, other):
             return leaf_id
     if candidate.leaf.id == GENERIC:
         stronger = [
@@ -332,10 +350,27 @@ def _winner(candidate: Candidate, present: Mapping[str, Candidate]) -> str:
             if other.leaf.id not in (GENERIC, NO_FAILURE)
             and other.strength >= Strength.MEDIUM
             and (GENERIC not in other.leaf.yields_to or candidate.strength < Strength.MEDIUM)
+            and not _is_aftermath(other, candidate)
         ]
         if stronger:
             return min(stronger, key=_order).leaf.id
     return ""
+
+
+def _needed(candidate: Candidate, other: Candidate) -> int:
+    """How strong a cause must be to explain another one."""
+    return int(Strength.WEAK) if _is_aftermath(candidate, other) else min(candidate.strength, int(Strength.MEDIUM))
+
+
+def _is_aftermath(candidate: Candidate, other: Candidate) -> bool:
+    """Whether a watchdog's line only follows a death that stands above it in the same log.
+
+    It is as loud after any death: what ranks do once a peer is gone proves little of its own.
+    """
+    if candidate.leaf.id != AFTERMATH or other.leaf.category == candidate.leaf.category or other.best.why:
+        return False
+    first, second = other.best.signal, candidate.best.signal
+    return first.place_key == second.place_key and first.row < second.row
 
 
 def _came_before(candidate: Candidate, other: Candidate) -> bool:

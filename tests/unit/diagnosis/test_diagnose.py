@@ -322,3 +322,38 @@ def test_a_connection_error_that_the_driver_raises_itself_is_its_cause(ruleset: 
     event = {"type": "Warning", "reason": "FailedToCreateRayCluster", "count": 1}
     event["message"] = 'Failed to create RayCluster a/b-z49q5: rayclusters.ray.io "b-z49q5" already exists'
     assert of(ruleset, logs={"driver": RESET}, ray=failed, k8s_events=[event]).cause == verdict.cause
+
+
+IN_LIBRARY = (
+    'Traceback (most recent call last):\n  File "/app/train.py", line 5, in main\n    save()\n'
+    '  File "/opt/venv/lib/python3.11/site-packages/{file}", line 77, in write\n    raise error\n{error}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "cause"),
+    [
+        ("s3fs/core.py", "OSError: an answer that no rule knows", "object-storage-error"),
+        ("s3fs/core.py", "TypeError: an answer that no rule knows", "user-exception"),
+        ("huggingface_hub/hf_api.py", "requests.exceptions.ConnectionError: gone", "model-hub-access"),
+        ("ray/_private/runtime_env/conda.py", "ValueError: what nobody saw before", "runtime-env-failed"),
+        ("somebody/lib.py", "OSError: an answer that no rule knows", "user-exception"),
+    ],
+)
+def test_an_unknown_error_is_told_by_the_library_that_raised_it(
+    ruleset: Ruleset, file: str, error: str, cause: str
+) -> None:
+    verdict = of(ruleset, logs={"driver": IN_LIBRARY.format(file=file, error=error)})
+    assert (verdict.cause, verdict.evidence[0].line) == (cause, 6)
+
+
+def test_a_watchdog_that_fires_after_a_death_does_not_hide_it(ruleset: Ruleset) -> None:
+    watchdog = "[rank3]: [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9) ran for 600029 ms\n"
+    died = "mylib.errors.ShardLost: shard 7 went missing\nmylib.errors.ReaderFailure: shard 7 went missing\n"
+    assert of(ruleset, logs={"worker": died + watchdog}).cause == "user-exception"
+    assert of(ruleset, logs={"worker": watchdog + died}).cause == "collective-timeout"
+
+
+def test_a_job_that_succeeded_cites_who_says_so(ruleset: Ruleset) -> None:
+    verdict = of(ruleset, rayjob_status={"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})
+    assert (verdict.cause, verdict.evidence[0].text) == ("none", "jobStatus: SUCCEEDED")

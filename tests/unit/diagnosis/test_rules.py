@@ -75,6 +75,10 @@ def test_a_directory_replaces_a_shipped_rule(tmp_path: Path) -> None:
             r"own\.yaml:7: not valid YAML: the key 'id' is there twice",
         ),
         (("['fine']", "['fine'"), r"own\.yaml:\d+: not valid YAML"),
+        (
+            ("strength:", "frames: [/mylib/]\n        facts: [{kind: job}]\n        strength:"),
+            "with `frames` it must be a root",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_file_line_and_rule(tmp_path: Path, change: tuple[str, str], says: str) -> None:

@@ -142,3 +142,9 @@ def test_any_chunking_gives_the_same_blocks(chunks: list[bytes], size: int) -> N
 @given(st.lists(st.sampled_from([*CHAIN.split("\n"), *RAY.split("\n"), *GROUP.split("\n"), "noise", "", "\x00\xff"])))
 def test_any_order_of_lines_is_read_without_an_error(lines: list[str]) -> None:
     assert all(trace.root in trace.chain for trace in read("\n".join(lines)))
+
+
+def test_a_traceback_whose_header_was_cut_off_is_read() -> None:
+    (trace,) = read("\n".join(CHAIN.split("\n")[1:7]))
+    assert trace.root.headline == "json.decoder.JSONDecodeError: Expecting property name: line 1 column 2 (char 1)"
+    assert [frame.function for frame in trace.root.frames] == ["load", "loads"]
