@@ -8,7 +8,7 @@ from dataclasses import field as attribute
 
 from archiver.diagnosis.evidence import Evidence, LogSource
 from archiver.diagnosis.facts import Fact
-from archiver.diagnosis.lines import Line, blocks, clean, window
+from archiver.diagnosis.lines import Line, blocks, clean, clean_all, window
 from archiver.diagnosis.ruleset import FactMatch, Role, Rule, Ruleset, matched, without_hints
 from archiver.diagnosis.traceback import Trace, TraceReader, is_start
 
@@ -261,16 +261,16 @@ class _SourceReader:
         self, block: bytes, span: tuple[int, int], number: int, hits: list[tuple[int, int]], skip_traces: bool
     ) -> None:
         start, end = span
-        line = clean(window(block, start, end, hits[0][1]))
-        if line.time is not None:
-            self._time = line.time
-        if self._tracer.is_open or (not skip_traces and is_start(line.text)):
-            self._feed(number, line)
         rules = dict.fromkeys(self._ruleset.scanned[pattern] for pattern, _end in hits)
-        held = [rule for rule in rules if matched(rule, line.text)]
-        text = without_hints(self._ruleset.hints, line.text) if held else ""
-        for rule in held:
-            self._match(rule, line, text, number)
+        for line in clean_all(window(block, start, end, hits[0][1])):
+            if line.time is not None:
+                self._time = line.time
+            if self._tracer.is_open or (not skip_traces and is_start(line.text)):
+                self._feed(number, line)
+            held = [rule for rule in rules if matched(rule, line.text)]
+            text = without_hints(self._ruleset.hints, line.text) if held else ""
+            for rule in held:
+                self._match(rule, line, text, number)
 
     def _feed_until(self, block: bytes, position: int, number: int, stop: int) -> tuple[int, int]:
         while position < stop and self._tracer.is_open:

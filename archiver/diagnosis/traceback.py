@@ -16,6 +16,7 @@ _RAY_HEADER = re.compile(r"(?:^|: )(?:ray::[\w.<>:\[\]=, /()-]{1,200}) \(pid=\d+
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"]{1,500})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,200}))?')
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,200}(?:\([\w.]{1,100}\))?)(?::(?P<message>(?: .*)?))?$")
 _GROUP = re.compile(r"^\s*(?:\+ (?=Exception Group)|\| ?|\+-*\+?-+ ?(?P<number>\d+|\.\.\.)? ?-*$)")
+_DIGIT = re.compile(r"\d")
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _LIBRARY = re.compile(
@@ -103,6 +104,12 @@ class _Open:
     strays: int = 0
     fed_line: int = 0
     is_ignored: bool = False
+    head: str = ""
+
+    def without_head(self, text: str) -> str:
+        """The line without what stood before the header too: a launcher's or a logger's prefix, or an indentation."""
+        begin = text[: len(self.head)]
+        return text[len(self.head) :] if begin and _shape(begin) == _shape(self.head) else text
 
 
 class TraceReader:
@@ -124,11 +131,12 @@ class TraceReader:
             if is_start(text):
                 ignored = text.lstrip().startswith(IGNORED)
                 self._open[line.who] = _Open(line.who, number, line.time, fed_line=number, is_ignored=ignored)
+                self._open[line.who].head = line.head + text[: max(text.find(MARKER), 0)]
                 if found := _FRAME.match(text):
                     _add_frame(self._open[line.who], found)
         else:
             current.fed_line = number
-            yield from self._step(current, number, line, text, is_separator)
+            yield from self._step(current, number, line, current.without_head(text), is_separator)
         yield from self._expire(number)
 
     def flush(self) -> Iterator[Trace]:
@@ -198,6 +206,11 @@ def is_start(text: str) -> bool:
     if MARKER in text or text.lstrip().startswith(IGNORED) or _RAY_HEADER.search(text):
         return True
     return bool((frame := _FRAME.match(text)) and frame["function"])
+
+
+def _shape(text: str) -> str:
+    """The text with every digit made the same: times and numbers of processes differ from line to line."""
+    return _DIGIT.sub("0", text)
 
 
 def _without_group(text: str) -> tuple[str, bool]:
