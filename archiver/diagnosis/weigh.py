@@ -375,6 +375,6 @@ def _is_aftermath(candidate: Candidate, other: Candidate) -> bool:
 
 def _came_before(candidate: Candidate, other: Candidate) -> bool:
     """Whether the candidate failed clearly before the one that it would yield to."""
-    if candidate.leaf.tier != USER_TIER or candidate.time is None or other.time is None:
+    if candidate.leaf.tier not in (0, USER_TIER) or candidate.time is None or other.time is None:
         return False
     return EARLIER_SECONDS < other.time - candidate.time < SKEW_SECONDS

@@ -76,6 +76,16 @@ class Kube:
         path = path_of(kind, namespace, metadata["name"])
         await self._send("patch", kind, path, namespace, "PATCH", body=document, params=MANAGER, headers=APPLY)
 
+    async def is_denied(self, document: Document) -> bool:
+        """Whether a policy would refuse an object: asked without creating it."""
+        namespace, kind = document["metadata"]["namespace"], document["kind"]
+        path, params = path_of(kind, namespace), {"dryRun": "All"}
+        try:
+            await self._send("create", kind, path, namespace, "POST", body=document, params=params)
+        except ArchiverError as error:
+            return "denied request" in str(error)
+        return False
+
     async def patch(self, kind: str, namespace: str, name: str, body: Document) -> None:
         await self._send("patch", kind, path_of(kind, namespace, name), namespace, "PATCH", body=body, headers=MERGE)
 

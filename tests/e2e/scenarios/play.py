@@ -19,6 +19,7 @@ from tests.e2e.scenarios.truth import Truth
 
 ARCHIVED_SECONDS = 900.0  # a machine five times too slow must pass
 CENT = 100
+POLICY = "ValidatingAdmissionPolicy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,9 @@ class Player:
         try:
             for document in documents[:-1]:
                 await self._kube.apply(document)
+            if any(document["kind"] == POLICY for document in documents):
+                # an API server takes its time to heed a new policy
+                await until("the policy is in force", lambda: self._kube.is_denied(_bare_pod(namespace)), seconds=120.0)
             if recorder:
                 await recorder.start(namespace, scenario.name)
             await self._kube.apply(documents[-1])
@@ -95,7 +99,7 @@ class Player:
         finally:
             await self._kube.delete("Namespace", "", namespace)
             for document in documents:
-                if document["kind"].startswith("ValidatingAdmission"):
+                if document["kind"].startswith(POLICY):
                     await self._kube.delete(document["kind"], "", document["metadata"]["name"])
 
     async def _archived(self, scenario: Scenario, namespace: str) -> list[Document]:
@@ -141,6 +145,15 @@ class Player:
 
     async def _driver(self, place: str) -> bytes:
         return await self.archiver.read_bytes(f"{place}/logs/logs/driver.log/raw")
+
+
+def _bare_pod(namespace: str) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "asks", "namespace": namespace, "labels": {"asks": "the-policy"}},
+        "spec": {"containers": [{"name": "asks", "image": "none"}]},
+    }
 
 
 def summary(jobs: Sequence[Document]) -> list[str]:

@@ -22,9 +22,11 @@ class Recorder:
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         self._kubeconfig, self._folder = kubeconfig, folder
         self._process: asyncio.subprocess.Process | None = None
+        self._said: asyncio.Task[None] | None = None
         self.file: Path | None = None
 
     async def start(self, namespace: str, name: str) -> None:
+        """Returns once it watches: a RayJob may be gone within two seconds."""
         self.file = self._folder / f"{name}.rec.zst"
         arguments = ("-m", "archiver.cli", "record", "--rayjob", f"{namespace}/{name}", "-o", str(self.file))
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHIVER_")}
@@ -35,7 +37,13 @@ class Recorder:
             "60",
             env=environment | {"KUBECONFIG": str(self._kubeconfig)},
             stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
         )
+        assert self._process.stderr
+        while line := await self._process.stderr.readline():
+            if b"watch synced" in line and b"watch events" in line:
+                break
+        self._said = asyncio.create_task(_pass_on(self._process.stderr), name=f"recorder of {name}")
 
     async def stop(self) -> None:
         """Waits until it has seen the end; afterwards `file` is there, or the recorder failed."""
@@ -47,6 +55,11 @@ class Recorder:
         except TimeoutError:
             self._process.terminate()
             await self._process.wait()
+
+
+async def _pass_on(said: asyncio.StreamReader) -> None:
+    while line := await said.readline():
+        sys.stderr.write(line.decode(errors="replace"))
 
 
 def keep(file: Path, *, outcome: str, attempts: tuple[AttemptTruth, ...], title: str) -> Path | None:
