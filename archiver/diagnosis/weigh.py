@@ -312,10 +312,18 @@ def _by_time(items: list[Weighed], end_time: float | None) -> list[Weighed]:
     fatal = [
         item.signal.time
         for item in items
-        if item.signal.time is not None and item.strength >= Strength.MEDIUM and not item.signal.object
+        if item.signal.time is not None and item.strength >= Strength.MEDIUM and _is_of_job(item.signal)
     ]
     first = min(fatal) if fatal else None
     return [_teardown(item, end_time, first) for item in items]
+
+
+def _is_of_job(signal: Signal) -> bool:
+    """Whether a line is of the job's own output, not of an object nor of the head's container."""
+    return not signal.object and not signal.source.startswith("head") and source_kind(signal.source) in _OF_JOB
+
+
+_OF_JOB = frozenset(("driver", "worker", "submitter", "shell", "other"))
 
 
 def _teardown(item: Weighed, end_time: float | None, first: float | None) -> Weighed:
