@@ -73,6 +73,17 @@ _EVERYWHERE = frozenset(
         *("raylet", "node", "nodes", "worker", "workers", "pod", "pods", "gcs", "gcsserver", "head", "port", "job"),
         *("instance", "container", "connection", "image", "process", "processes", "thread", "threads", "dashboard"),
         *("token", "tokens", "cluster", "step", "rank", "group", "info", "network", "socket", "resource", "host"),
-        *("machine", "data", "model", "raycluster", "rayclusterat", "resourcerequests", "thedashboard"),
+        *(
+            "machine",
+            "data",
+            "model",
+            "autoscaler",
+            "checkpoint",
+            "warning",
+            "raycluster",
+            "rayclusterat",
+            "resourcerequests",
+            "thedashboard",
+        ),
     ]
 )

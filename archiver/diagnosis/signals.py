@@ -328,7 +328,9 @@ def cut(text: str, at: int) -> str:
     return text[start : start + CITED_CHARS].strip()
 
 
-_LEVEL = re.compile(r"[\s\[](DEBUG|INFO|WARNING)\b|,\d{3} ([DIW]) \d+ \d+\]|^(?:\S+ )?([IW])\d{4} \d\d:\d\d:")
+_LEVEL = re.compile(
+    r"(?<!NCCL)[\s\[](DEBUG|INFO|WARN(?:ING)?)\b|,\d{3} ([DIW]) \d+ \d+\]|^(?:\S+ )?([IW])\d{4} \d\d:\d\d:"
+)
 _LETTERS = {"D": "DEBUG", "I": "INFO", "W": "WARNING"}
 
 

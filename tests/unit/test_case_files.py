@@ -106,6 +106,12 @@ def test_every_cause_has_a_case() -> None:
     assert {load(path)["expected"]["cause"] for path in FILES} == set(CATEGORY)
 
 
+def test_some_cases_are_held_out_of_writing_rules() -> None:
+    held_out = [load(path)["expected"] for path in FILES if path.parent.name == "held-out"]
+    assert len(held_out) >= 30
+    assert len({CATEGORY[expected["cause"]] for expected in held_out}) >= 8
+
+
 @each_file
 def test_the_file_name_gives_the_id_the_cause_and_the_set(path: Path) -> None:
     name = NAME.fullmatch(path.name)
