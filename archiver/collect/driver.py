@@ -5,6 +5,7 @@ later: so it is read while it grows. Where more is left at the end than the time
 backwards; a middle that is missing becomes a gap. With the hold on, nothing has to be left out.
 """
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -92,6 +93,17 @@ class _Progress:
     failing_since: float | None = None
 
 
+@dataclass(slots=True)
+class _Backwards:
+    """A file that is read from its end: ``end`` is where what is not read yet ends. In bytes."""
+
+    size: int
+    end: int = -1
+
+    def __post_init__(self) -> None:
+        self.end = self.size
+
+
 class _AnotherSession(Exception):
     """The file is not the one that was followed so far."""
 
@@ -100,6 +112,7 @@ class DriverTail:
     """One submission's driver log into one stream. ``follow`` returns when nothing more can come.
 
     ``submitted``: the record's start time of the session that the stream was begun in, None where that is not known.
+    ``tails``: how many may hold a whole tail in memory at the same time.
     """
 
     def __init__(
@@ -112,6 +125,7 @@ class DriverTail:
         clocks: tuple[Callable[[], datetime], Callable[[], float]],
         first_pace_seconds: float,
         submitted: object = None,
+        tails: asyncio.Semaphore | None = None,
     ) -> None:
         self._submission_id = submission_id
         self._path = f"job-driver-{submission_id}.log"
@@ -120,6 +134,7 @@ class DriverTail:
         self._view = view
         self._now, self._monotonic = clocks
         self._pace_seconds = first_pace_seconds
+        self._tails = tails or asyncio.Semaphore()
         self._progress = _Progress(submitted=submitted)
 
     async def follow(self) -> TailEnd:
@@ -240,22 +255,41 @@ class DriverTail:
 
     async def _read_backwards(self, head: RayHead, size: int) -> None:
         """The last pieces first, each from a line's beginning, down to what was read forwards."""
-        end = size
+        left = _Backwards(size)
         try:
-            while end - self._writer.checkpoint.offset > (chunk := self._progress.chunk_bytes):
-                start = end - chunk
-                data = await self._whole_range(head, start, chunk)
-                cut = data.find(b"\n") + 1
-                await self._write_piece(start + cut, data[cut:])
-                end = start + cut
+            await self._read_tail(head, left)
+            while left.end - self._writer.checkpoint.offset > self._progress.chunk_bytes:
+                await self._write_piece(*await self._piece_before(head, left))
             offset = self._writer.checkpoint.offset
-            await self._writer.write_bytes(await self._whole_range(head, offset, end - offset), self._now(), offset)
+            rest = await self._whole_range(head, offset, left.end - offset)
+            await self._writer.write_bytes(rest, self._now(), offset)
         except RayError as error:
-            missing = end - self._writer.checkpoint.offset
+            missing = left.end - self._writer.checkpoint.offset
             await self._note(GapReason.DEADLINE, f"the head was gone before the middle was read: {error}", missing)
             await self._writer.skip_to(size)
             raise
         await self._writer.skip_to(size)
+
+    async def _read_tail(self, head: RayHead, left: _Backwards) -> None:
+        """All of the tail is fetched before any of it is masked and stored: that takes longer than the head may live."""
+        fetched: list[tuple[int, bytes]] = []
+        async with self._tails:
+            try:
+                while left.size - left.end < TAIL_BYTES:
+                    if left.end - self._writer.checkpoint.offset <= self._progress.chunk_bytes:
+                        break
+                    fetched.append(await self._piece_before(head, left))
+            finally:
+                for start, data in fetched:
+                    await self._write_piece(start, data)
+
+    async def _piece_before(self, head: RayHead, left: _Backwards) -> tuple[int, bytes]:
+        """Where the piece begins that ends where the last one began, and its text."""
+        start = left.end - self._progress.chunk_bytes
+        data = await self._whole_range(head, start, left.end - start)
+        cut = data.find(b"\n") + 1
+        left.end = start + cut
+        return start + cut, data[cut:]
 
     async def _whole_range(self, head: RayHead, start: int, length: int) -> bytes:
         piece = await self._range(head, start, length)

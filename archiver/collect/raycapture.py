@@ -126,6 +126,7 @@ class RayCapture:
             clocks=(self._tools.now, self._tools.monotonic),
             first_pace_seconds=self._tools.settings.driver_poll_seconds,
             submitted=self._submitted if writer.checkpoint.offset else None,
+            tails=self._tools.tails,
         )
         end = await tail.follow()
         self._driver.is_read = True

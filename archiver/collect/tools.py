@@ -15,6 +15,7 @@ from archiver.core.model import Kind
 from archiver.ports import KubeObjects, PodLogs, RayNodes
 from archiver.telemetry import Metrics
 
+_TAILS_AT_ONCE = 2
 _LOOKS_AT_ONCE = 8
 
 
@@ -64,6 +65,8 @@ class Tools:
     monotonic: Callable[[], float] = time.monotonic
     # few at once: where very many jobs end together, the logs that tell the reason go first
     looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKS_AT_ONCE))
+    # each holds TAIL_BYTES of a driver's log in memory
+    tails: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_TAILS_AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True)
