@@ -130,6 +130,12 @@ def grams(name: str) -> list[str]:
     return sorted({lower[place : place + 3] for place in range(len(lower) - 2)})
 
 
+def as_indexed(manifest: Manifest) -> Manifest:
+    """The manifest as the index gives it back: Postgres takes no NUL and no half of a surrogate pair."""
+    cleaned: Manifest = records.from_value(Manifest, clean(records.to_value(manifest)))
+    return cleaned
+
+
 def clean(value: Any) -> Any:
     """A JSON value that Postgres takes as JSONB."""
     if isinstance(value, str):

@@ -1,10 +1,9 @@
 """Runs beside the one that is looked at: earlier ones of the same job that went well, and failures of the same kind."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import RowMapping, func, select
+from sqlalchemy import RowMapping, Subquery, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archiver.core.stems import stem
@@ -15,7 +14,8 @@ from archiver.index.tables import attempts, rayjobs
 # of a namespace's newest RayJobs so many are looked through for one whose generated name has the same stem
 NEARBY = 3_000
 SAMPLE = 1_000
-_COLUMNS = (rayjobs.c.uid, rayjobs.c.name, rayjobs.c.team, rayjobs.c.at, rayjobs.c.status, rayjobs.c.attempts)
+_NAMED = (rayjobs.c.uid, rayjobs.c.name, rayjobs.c.team, rayjobs.c.at, rayjobs.c.status)
+_COLUMNS = (*_NAMED, rayjobs.c.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,22 @@ async def last_good(connection: AsyncConnection, scope: Scope, run: Run) -> Foun
     is_named, is_good = rayjobs.c.name == storable_text(run.name), rayjobs.c.status == "succeeded"
     named = select(*_COLUMNS).where(*place, is_named, is_good).order_by(*newest).limit(1)
     found = (await connection.execute(named)).mappings().first()
-    wanted = stem(run.name)
-    if found is not None or wanted == run.name:
+    if found is not None or stem(run.name) == run.name:
         return found
-    nearby = select(*_COLUMNS).where(*place).order_by(*newest).limit(NEARBY).subquery()
+    uid = await _alike(connection, select(*_NAMED).where(*place).order_by(*newest).limit(NEARBY).subquery(), run)
+    if uid is None:
+        return None
+    return (await connection.execute(select(*_COLUMNS).where(rayjobs.c.uid == uid))).mappings().first()
+
+
+async def _alike(connection: AsyncConnection, nearby: Subquery, run: Run) -> str | None:
+    """The newest success whose generated name has the run's stem. Names alone are read: many begin alike."""
+    wanted = stem(run.name)
     starts = nearby.c.name.startswith(storable_text(wanted), autoescape=True)
     is_theirs = nearby.c.team.is_not_distinct_from(None if run.team is None else storable_text(run.team))
-    alike = select(nearby).where(nearby.c.status == "succeeded", starts, is_theirs).order_by(nearby.c.at.desc())
-    rows: Sequence[Found] = (await connection.execute(alike)).mappings().all()
-    return next((row for row in rows if stem(row["name"]) == wanted), None)
+    alike = select(nearby.c.uid, nearby.c.name).where(nearby.c.status == "succeeded", starts, is_theirs)
+    rows = (await connection.execute(alike.order_by(nearby.c.at.desc()))).all()
+    return next((uid for uid, name in rows if stem(name) == wanted), None)
 
 
 async def same_failures(connection: AsyncConnection, scope: Scope, fingerprint: str, *, since: datetime) -> Found:

@@ -18,6 +18,7 @@ from archiver.errors import DataError
 from archiver.index.engine import reading
 from archiver.index.filters import Scope
 from archiver.index.queries import StoredAttempt, list_places, load_attempts
+from archiver.index.rows import as_indexed
 from archiver.ports import ObjectStore
 from archiver.read import logs
 from archiver.read.bucket import Finding, for_each, load_manifest, manifest_keys
@@ -157,4 +158,4 @@ def _difference(stored: StoredAttempt, manifest: Manifest, key: str) -> str | No
         return f"the index has revision {stored.manifest.revision}, the bucket {manifest.revision}"
     if stored.key != key:
         return f"the index says that it lies at {stored.key}"
-    return "the index has something else" if stored.manifest != manifest else None
+    return "the index has something else" if stored.manifest != as_indexed(manifest) else None

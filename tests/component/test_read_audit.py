@@ -111,6 +111,17 @@ async def test_a_manifest_that_cannot_be_read_is_skipped_and_named(engine: Async
     assert [finding.key for finding in (await verify(store, engine)).findings] == [broken]
 
 
+async def test_text_that_postgres_cannot_keep_is_no_difference(engine: AsyncEngine, store: FilesystemStore) -> None:
+    """A driver's binary output ends up in Ray's message, NUL and all."""
+    made, *_ = await archived(store, engine, 1)
+    outcome = replace(made.outcome, message="exit code 1:\n\0\x01 \ud800 end")
+    told = {**(made.verdict or {}), "summary": "Decisive: \0 in the log"}
+    await save(store, engine, replace(made, revision=2, outcome=outcome, verdict=told))
+    assert (await verify(store, engine)).is_clean
+    await reindex(store, engine)
+    assert (await verify(store, engine)).is_clean
+
+
 async def test_finds_nothing_in_a_sound_archive_and_reads_all_of_it(
     engine: AsyncEngine, store: FilesystemStore
 ) -> None:
