@@ -106,7 +106,7 @@ class Adoption:
             times=replace(manifest.times, cluster_deleted=seen_at),
         )
         # marked again until the index has it: a process that is killed in between must not leave the older row for good
-        await self._tools.catalog.mark_open(attempt, job.created)
+        await self._tools.catalog.mark_open(attempt, job.created, manifest.ray_cluster or "")
         key = await self._tools.catalog.save(amended, job.created)
         self._tools.indexer.submit(amended, key, job.created)
 

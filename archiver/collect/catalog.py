@@ -1,7 +1,7 @@
 """Which attempts the archive already knows: manifests below a RayJob's prefix, and the marks of those still open.
 
-The same marks lie on the local disk, with the RayCluster of each attempt: a process that is killed while the store is away
-must not take the next attempt for the one before it.
+A mark has the RayCluster of its attempt: whoever comes next must not take the next attempt for the one before it. The same
+marks lie on the local disk, for a process that is killed while the store is away.
 
 An open mark is put before the first byte of an attempt and taken away when its final manifest is in the index. After a
 crash the marks say what to finish, without Postgres and without listing the bucket.
@@ -9,7 +9,7 @@ crash the marks say what to finish, without Postgres and without listing the buc
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,6 +48,8 @@ class Catalog:
         self._store = store
         self._notes = notes
         self._noted: dict[AttemptId, OpenAttempt] = {}
+        self._left: dict[str, list[str]] | None = None
+        self._listing = asyncio.Lock()
         self._prefix = prefix
         self._marks = f"{prefix.strip('/')}/{keys.LAYOUT}/{_MARKS}/{keys.encode_name(cluster)}/".lstrip("/")
 
@@ -62,6 +64,24 @@ class Catalog:
         marks = [mark for mark in self._noted.values() if mark.attempt.rayjob.uid == rayjob_uid]
         return sorted(marks, key=lambda mark: mark.attempt.number)
 
+    async def known(self, rayjob: RayJobId, created: datetime) -> tuple[list[Manifest], list[OpenAttempt]]:
+        """The manifests of a RayJob, and what is noted here or marked in the store of its attempts, by number."""
+        marks = [*await self._marked(rayjob.uid), *self.noted(rayjob.uid)]
+        return await self.manifests(rayjob, created, {mark.attempt.number for mark in marks}), marks
+
+    async def _marked(self, rayjob_uid: str) -> list[OpenAttempt]:
+        """The marks that earlier processes left. They are listed once: those that come later are our own."""
+        async with self._listing:
+            if self._left is None:
+                left: dict[str, list[str]] = {}
+                async for entry in self._store.list(self._marks):
+                    left.setdefault(entry.key.removeprefix(self._marks).rpartition("-")[0], []).append(entry.key)
+                self._left = left
+        found = [
+            _read_mark(await self._store.get(key) or b"") for key in self._left.get(keys.encode_name(rayjob_uid), ())
+        ]
+        return [mark for mark in found if mark is not None]
+
     async def note(self, attempt: AttemptId, created: datetime, ray_cluster: str) -> None:
         """Notes an attempt on the local disk, before its first byte. Raises SpoolFull."""
         mark = OpenAttempt(attempt, created, ray_cluster)
@@ -72,12 +92,11 @@ class Catalog:
     def attempt_prefix(self, attempt: AttemptId, created: datetime) -> str:
         return keys.attempt_prefix(keys.place_of(self._prefix, attempt.rayjob, created), attempt.number)
 
-    async def manifests(self, rayjob: RayJobId, created: datetime) -> list[Manifest]:
-        """Every attempt of a RayJob that has a manifest, by number. One that was only noted may have none yet."""
+    async def manifests(self, rayjob: RayJobId, created: datetime, marked: Collection[int] = ()) -> list[Manifest]:
+        """Every attempt of a RayJob that has a manifest, by number. One that was only marked may have none yet."""
         found: list[Manifest] = []
-        noted = {mark.attempt.number for mark in self.noted(rayjob.uid)}
         number = 1
-        while (manifest := await self.manifest(AttemptId(rayjob, number), created)) or number in noted:
+        while (manifest := await self.manifest(AttemptId(rayjob, number), created)) or number in marked:
             found += [manifest] if manifest else []
             number += 1
         return found
@@ -109,8 +128,8 @@ class Catalog:
         await self._store.put(key, to_json(manifest))
         return key
 
-    async def mark_open(self, attempt: AttemptId, created: datetime) -> None:
-        await self._store.put(self._mark(attempt), _mark_body(OpenAttempt(attempt, created)))
+    async def mark_open(self, attempt: AttemptId, created: datetime, ray_cluster: str) -> None:
+        await self._store.put(self._mark(attempt), _mark_body(OpenAttempt(attempt, created, ray_cluster)))
 
     async def unmark(self, attempts: Sequence[AttemptId]) -> None:
         await self._store.delete([self._mark(attempt) for attempt in attempts])

@@ -42,7 +42,7 @@ class Closing:
         self._revision = known.revision if known else 0
         self._verdict: Mapping[str, Any] | None = known.verdict if known else None
         self._explained: object = None
-        self._is_marked = False
+        self._marked: str | None = None
         self._left: dict[str, Artifact] = {}
         self._noted: set[str] = set()
         self._first_task_ms: float | None = None
@@ -57,10 +57,11 @@ class Closing:
             await self._tools.catalog.note(self._state.attempt, self._created, self._state.ray_cluster)
 
     async def mark(self) -> None:
-        """In the store, once: what is open is finished by whoever comes after a crash."""
-        if not self._is_marked:
-            await self._tools.catalog.mark_open(self._state.attempt, self._created)
-            self._is_marked = True
+        """In the store, and again once the RayCluster is known: whoever comes after a crash finishes what is open."""
+        ray_cluster = self._state.ray_cluster or self._marked or ""
+        if self._marked != ray_cluster:
+            await self._tools.catalog.mark_open(self._state.attempt, self._created, ray_cluster)
+            self._marked = ray_cluster
 
     async def save(self, artifacts: Sequence[Artifact]) -> None:
         """An open manifest."""
@@ -146,6 +147,8 @@ class Closing:
 
     def _observe(self, artifacts: Sequence[Artifact]) -> None:
         metrics, state = self._tools.metrics, self._state
+        if not artifacts and state.facts is None:
+            metrics.not_stored_total.labels("not-seen").inc()
         for artifact in artifacts:
             if artifact.completeness is not Completeness.COMPLETE:
                 reason = artifact.gaps[0].reason if artifact.gaps else artifact.completeness

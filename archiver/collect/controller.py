@@ -16,6 +16,7 @@ import structlog
 
 from archiver.collect.adoption import Adoption
 from archiver.collect.attempt import AttemptCapture
+from archiver.collect.catalog import OpenAttempt
 from archiver.collect.holding import HoldKeeper
 from archiver.collect.knownjobs import KnownJob
 from archiver.collect.orphans import Orphans
@@ -131,9 +132,10 @@ class Controller:
         """Asks the archive what it knows of a RayJob, for ever, then lets its changes through in their order."""
         was_open = self._gate.is_set()
         try:
-            for manifest in await self._manifests(job):
+            manifests, marks = await self._known(job)
+            for manifest in manifests:
                 job.know(manifest)
-            for mark in self._tools.catalog.noted(job.id.uid):
+            for mark in marks:
                 job.know_noted(mark.attempt.number, mark.ray_cluster)
             while job.waiting:
                 await self._guarded(self._assign(job, job.waiting.pop(0)), "assign")
@@ -160,12 +162,12 @@ class Controller:
                     if kind is not Kind.EVENT:
                         owners.append(uid(obj))
 
-    async def _manifests(self, job: KnownJob) -> list[Manifest]:
+    async def _known(self, job: KnownJob) -> tuple[list[Manifest], list[OpenAttempt]]:
         failures = 0
         while True:
             try:
                 async with self._lookups if job.is_live else self._later_lookups:
-                    return await self._tools.catalog.manifests(job.id, job.created)
+                    return await self._tools.catalog.known(job.id, job.created)
             except ArchiverError as error:
                 failures += 1
                 _log.warning("archive not readable, trying again", rayjob=job.id.name, error=str(error))
@@ -185,6 +187,9 @@ class Controller:
 
     async def _assign_to(self, job: KnownJob, number: int, change: Change, facts: RayJobFacts) -> None:
         attempt = AttemptId(job.id, number)
+        # those that nobody captured are rows that say so
+        for missed in range(1, number):
+            job.attempts.setdefault(missed, KnownAttempt(missed, "", ended=False))
         is_news = number not in job.attempts or job.attempts[number].ray_cluster != facts.ray_cluster
         if is_news:
             job.attempts[number] = KnownAttempt(number, facts.ray_cluster or job.cluster_of(number), ended=False)
@@ -198,12 +203,13 @@ class Controller:
             return
         await self._capture(job, number).offer(change)
         await self._claim_orphans(Kind.RAYJOB, change.object, facts)
-        if is_news:
-            await self._join_cluster(facts)
+        if is_news and facts.ray_cluster:
+            # a RayJob that selects a RayCluster may find one that was there, and known, long before it
+            await self._follow_cluster(facts.namespace, facts.ray_cluster)
 
-    async def _join_cluster(self, facts: RayJobFacts) -> None:
-        """A RayJob that selects a RayCluster may find one that was there, and known, long before it."""
-        cluster = self._tools.find(Kind.RAYCLUSTER, facts.namespace, facts.ray_cluster) if facts.ray_cluster else None
+    async def _follow_cluster(self, namespace: str, name: str) -> None:
+        """Routes what is known of a RayCluster and below it."""
+        cluster = self._tools.find(Kind.RAYCLUSTER, namespace, name)
         if cluster is not None:
             await self._route(Change(Kind.RAYCLUSTER, ChangeType.ADDED, cluster, self._tools.now(), relisted=True))
             await self._catch_up([uid(cluster)])
@@ -215,7 +221,16 @@ class Controller:
             if not is_open or (earlier.ended and capture):
                 continue
             job.attempts[earlier.number] = replace(earlier, ended=True)
+            is_left = capture is None
             await self._capture(job, earlier.number).supersede()
+            if is_left and earlier.ray_cluster:
+                await self._follow_to_its_end(job, earlier)
+
+    async def _follow_to_its_end(self, job: KnownJob, earlier: KnownAttempt) -> None:
+        """An attempt that another process began: its pods may still be going, and the status leads to them no more."""
+        attempt, namespace = AttemptId(job.id, earlier.number), job.id.namespace
+        self._ownership.learn_earlier(attempt, cluster_namespace=namespace, ray_cluster=earlier.ray_cluster)
+        await self._follow_cluster(namespace, earlier.ray_cluster)
 
     def _forget_if_over(self, job: KnownJob) -> None:
         """A RayJob that is deleted and archived needs our memory no more."""

@@ -38,7 +38,7 @@ class KnownJob:
             self.known[number] = manifest
 
     def know_noted(self, number: int, ray_cluster: str) -> None:
-        """What this machine has noted of one attempt: as the archive says, where it does, but with its RayCluster."""
+        """What is marked of one attempt: as its manifest says, where there is one, but with its RayCluster."""
         known = self.attempts.get(number)
         if known is None or not known.ray_cluster:
             self.attempts[number] = KnownAttempt(number, ray_cluster, ended=bool(known and known.ended))

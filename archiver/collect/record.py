@@ -107,6 +107,8 @@ def overall(parts: RecordParts, state: AttemptState, *, is_final: bool) -> tuple
     if not is_final:
         return Completeness.PARTIAL, "still being captured"
     artifacts = parts.artifacts
+    if state.facts is None and not artifacts:
+        return Completeness.LOST, NOT_SEEN
     telling = [artifact for artifact in artifacts if artifact.source and artifact.source.kind in _TELLING]
     bad = [artifact for artifact in artifacts if artifact.completeness is not Completeness.COMPLETE]
     whole = [artifact for artifact in telling if artifact.completeness is Completeness.COMPLETE]
@@ -124,6 +126,7 @@ def overall(parts: RecordParts, state: AttemptState, *, is_final: bool) -> tuple
     return Completeness.COMPLETE, _margin_words(state, _margin(state, parts.safe_at))
 
 
+NOT_SEEN = "the archiver was not there: KubeRay's count says that this attempt failed before it came"
 _TELLING = frozenset({LogKind.DRIVER, LogKind.SUBMITTER})
 _WORSE = {Completeness.COMPLETE: 0, Completeness.PARTIAL: 1, Completeness.LOST: 2}
 

@@ -1,6 +1,7 @@
 """Which attempt of its RayJob a status belongs to. A retry or a resume gets a new RayCluster: its name is the identity.
 
-Not `status.failed` + 1: a suspended and resumed RayJob has two RayClusters and no failure.
+Not `status.failed` + 1: a suspended and resumed RayJob has two RayClusters and no failure. That count only serves where
+nobody saw what came before.
 """
 
 from collections.abc import Sequence
@@ -26,10 +27,15 @@ def admitted(facts: RayJobFacts, known: Sequence[KnownAttempt]) -> RayJobFacts:
     return replace(facts, ray_cluster="", job_id="", deployment_status="")
 
 
+def unseen(facts: RayJobFacts) -> int:
+    """How many attempts failed before the one that ``facts`` speaks of, by KubeRay's own count."""
+    return max(0, facts.failed - (ended_as(facts) in ("failed", "retried")))
+
+
 def attempt_number(facts: RayJobFacts, known: Sequence[KnownAttempt]) -> int | None:
     """The attempt that ``facts`` speaks of; a number beyond the known ones is a new attempt. None: between two attempts."""
     if not known:
-        return 1
+        return 1 + unseen(facts)
     for attempt in known:
         if attempt.ray_cluster and attempt.ray_cluster == facts.ray_cluster:
             return attempt.number

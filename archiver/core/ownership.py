@@ -60,6 +60,10 @@ class Ownership:
         if ray_cluster:
             self._add(_cluster(cluster_namespace, ray_cluster), attempt)
 
+    def learn_earlier(self, attempt: AttemptId, *, cluster_namespace: str, ray_cluster: str) -> None:
+        """The RayCluster of an attempt that its RayJob's status does not name any more."""
+        self._add(_cluster(cluster_namespace, ray_cluster), attempt)
+
     def attempts_of(self, kind: Kind, obj: Mapping[str, Any]) -> frozenset[AttemptId]:
         """Attempts an object belongs to; empty where it is not ours, or not known to be yet."""
         found = self._attempts.get(Ref("uid", uid(obj)), frozenset()) if kind is not Kind.NODE else frozenset()

@@ -248,7 +248,7 @@ async def test_a_final_manifest_without_its_row_gets_it_at_the_next_start(
         notes = Notes(tmp_path / "of-an-earlier-process")
         catalog = Catalog(watched.store, notes, prefix=watched.archive.prefix, cluster=watched.settings.cluster)
         assert manifest.times.created is not None
-        await catalog.mark_open(manifest.attempt, manifest.times.created)
+        await catalog.mark_open(manifest.attempt, manifest.times.created, "")
         await watched.start()
 
         async def row() -> bool:
