@@ -88,6 +88,14 @@ for _field in ("team", "namespace", "cluster", "status", "cause", "category", "q
     Index(f"ix_rayjobs_{_field}_at", rayjobs.c[_field], rayjobs.c.at.desc(), rayjobs.c.uid.desc())
 Index("ix_rayjobs_at", rayjobs.c.at.desc(), rayjobs.c.uid.desc())
 Index("ix_rayjobs_gpu_seconds", rayjobs.c.gpu_seconds.desc(), rayjobs.c.uid.desc())
+Index(
+    "ix_rayjobs_place_at",
+    rayjobs.c.cluster,
+    rayjobs.c.namespace,
+    rayjobs.c.at.desc(),
+    rayjobs.c.uid.desc(),
+    postgresql_include=["name", "team", "status"],
+)
 Index("ix_rayjobs_name", rayjobs.c.cluster, rayjobs.c.namespace, rayjobs.c.name, rayjobs.c.at.desc())
 for _field in ("nodes", "images", "name_grams"):
     Index(f"ix_rayjobs_{_field}", rayjobs.c[_field], postgresql_using="gin")
